@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/holdfast-agent/holdfast/internal/value"
+)
+
+// canonicalForm writes a graph as a graph file: JSON with sorted keys. Parts
+// in Go cannot be written; they stand there by name, so that the fingerprint
+// at least changes with what can be seen. The versions of the node types are
+// an annotation, which loading skips and the fingerprint covers.
+func canonicalForm(g *Graph) ([]byte, error) {
+	channels := map[string]any{}
+	for name, ch := range g.channels {
+		c := map[string]any{"reducer": ch.Reducer}
+		if ch.Initial != nil {
+			c["initial"] = ch.initial
+		}
+		if ch.Reduce != nil {
+			c["x-go"] = true
+		}
+		channels[name] = c
+	}
+	nodes := map[string]any{}
+	versions := map[string]any{}
+	edges := []any{}
+	conditional := []any{}
+	for _, to := range g.entries {
+		edges = append(edges, map[string]any{"from": Start, "to": to})
+	}
+	for _, name := range g.Nodes() {
+		n := g.nodes[name]
+		c := map[string]any{}
+		for k, v := range n.Config {
+			c[k] = v
+		}
+		c["type"] = n.Type
+		c["on_crash"] = string(n.OnCrash)
+		nodes[name] = c
+		versions[n.Type] = max(n.Version, toInt(versions[n.Type]))
+		for _, to := range n.plain {
+			edges = append(edges, map[string]any{"from": name, "to": to})
+		}
+		if n.route != nil {
+			e := map[string]any{"from": name, "condition": n.route.Condition}
+			if n.route.Condition == "" {
+				e["x-go"] = true
+			}
+			if n.route.Routes != nil {
+				routes := map[string]any{}
+				for k, v := range n.route.Routes {
+					routes[k] = v
+				}
+				e["routes"] = routes
+			}
+			conditional = append(conditional, e)
+		}
+	}
+	doc := map[string]any{
+		"schema_version": 1, "name": g.name, "channels": channels, "nodes": nodes, "edges": edges,
+		"x-types": versions,
+	}
+	for key, v := range g.extra {
+		if _, taken := doc[key]; !taken {
+			doc[key] = v
+		}
+	}
+	if len(conditional) > 0 {
+		doc["conditional_edges"] = conditional
+	}
+	if len(g.before) > 0 {
+		doc["interrupt_before"] = canonicalGates(g.before)
+	}
+	if len(g.after) > 0 {
+		doc["interrupt_after"] = canonicalGates(g.after)
+	}
+	b, err := value.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("the graph cannot be written as JSON: %w", err)
+	}
+	return b, nil
+}
+
+func canonicalGates(gates map[string]Gate) []any {
+	out := []any{}
+	for _, name := range sortedKeys(gates) {
+		gate := gates[name]
+		if gate.Message == "" && gate.OnReject == "" {
+			out = append(out, name)
+			continue
+		}
+		g := map[string]any{"node": name}
+		if gate.Message != "" {
+			g["message"] = gate.Message
+		}
+		if gate.OnReject != "" {
+			g["on_reject"] = gate.OnReject
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func toInt(v any) int {
+	n, _ := v.(int)
+	return n
+}

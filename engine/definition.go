@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/holdfast-agent/holdfast/interrupt"
+)
+
+// The pseudo nodes: Start is only the source of an edge, End only a target.
+const (
+	Start = "__start__"
+	End   = "__end__"
+)
+
+// DefaultRoute is the key of a conditional edge that takes what no other key does.
+const DefaultRoute = "default"
+
+// Definition is a graph before Compile, written in Go or read from a file.
+type Definition struct {
+	Name             string
+	Channels         map[string]Channel
+	Nodes            map[string]Node
+	Edges            []Edge
+	ConditionalEdges []ConditionalEdge
+	InterruptBefore  []Gate
+	InterruptAfter   []Gate
+
+	// The rest is for whoever reads definitions from files.
+
+	// Extra are further top-level keys that the canonical form keeps.
+	Extra map[string]any
+	// Warnings are findings of the reader; Graph.Warnings gives them too.
+	Warnings []Problem
+	// Place, if set, completes a problem with its place in the file.
+	Place func(Problem) Problem
+}
+
+// The reducers that a channel can name.
+const (
+	Overwrite = "overwrite" // the default: the newest write; two writers in one step are an error
+	Append    = "append"    // a list joins, anything else is pushed
+	Merge     = "merge"     // objects, level by level
+	Messages  = "messages"  // appended; the same id replaces
+	Sum       = "sum"       // integers stay integers
+	Min       = "min"
+	Max       = "max"
+)
+
+// Reducers lists the reducers that a channel can name.
+func Reducers() []string {
+	return []string{Overwrite, Append, Merge, Messages, Sum, Min, Max}
+}
+
+// Channel is a named piece of state. The zero value is an overwrite channel
+// that starts as null.
+type Channel struct {
+	Reducer string // one of Reducers; empty: overwrite
+	// Initial is the value before the first write. Without it append and
+	// messages start as [], merge as {}, sum as 0, all others as null.
+	Initial any
+	// Reduce, if set, combines in Go; Reducer is then a name of your own, part
+	// of the graph's fingerprint. The log stores its result, so that state can
+	// be read without this function. It must not change its arguments.
+	Reduce func(current, write any) (any, error)
+}
+
+// OnCrash says what to do with work that may or may not have happened: the
+// process died, or the attempt broke off, between its start and its stored result.
+type OnCrash string
+
+// What to do with work in doubt.
+const (
+	CrashRetry OnCrash = "retry" // run it again: it is harmless to repeat (the default)
+	CrashAsk   OnCrash = "ask"   // ask a person: run again, done, or fail
+	CrashFail  OnCrash = "fail"  // fail the task
+)
+
+// Func is the work of a node: it reads channels from the task and returns
+// writes. Values that it reads must not be changed. It may run more than once
+// (after an answer, a crash, a failure), always from its top: what must not be
+// repeated belongs into Step.
+type Func func(ctx context.Context, t *Task) (Output, error)
+
+// Node is a node of a graph. Run is all that a node in Go needs.
+type Node struct {
+	Run     Func
+	OnCrash OnCrash // of the node as a whole; empty: CrashRetry
+
+	// The rest is for node types that files can name.
+
+	Type    string         // empty: "go"
+	Version int            // of the type; part of the fingerprint
+	Config  map[string]any // as in the file, without type
+	// Resolve gives what the node is about to do (a command line, a folder, a
+	// URL), as JSON. An approver is shown it, the digest of the question covers
+	// it, and Task.Resolved gives it to Run.
+	Resolve func(t *Task) (any, error)
+	// Settle makes the output of work that a person says is done; v is the
+	// value that came with that answer, nil if none. Without it v must be an
+	// object of channels and values, or nil.
+	Settle func(v any) (Output, error)
+	// Lives looks at the newest note of an intent (see Task.Note) and gives the
+	// id of a process of it that still lives, or 0.
+	Lives func(note any) int
+}
+
+// Edge leads from a node (or Start) to a node (or End).
+type Edge struct {
+	From, To string
+}
+
+// State is the channels by name. It is read-only to whoever is handed one.
+type State map[string]any
+
+// ConditionalEdge leads where Route says: keys, mapped by Routes to nodes or
+// End. A key without a route goes to Routes["default"], or is an error.
+type ConditionalEdge struct {
+	From  string
+	Route func(s State) (keys []string, err error)
+	// Routes maps keys to nodes. Nil in a Go graph: a key is the node's name.
+	Routes    map[string]string
+	Condition string // how the file writes it; part of the fingerprint
+}
+
+// Gate is a static interrupt: a person approves or rejects, on every arrival.
+type Gate struct {
+	Node     string
+	Message  string // what is asked; empty: "Interrupt before node: X"
+	OnReject string // where a rejected branch goes; empty: it ends
+}
+
+// Write is one write to one channel.
+type Write struct {
+	Channel string
+	Value   any
+	// Overwrite goes past the channel's reducer.
+	Overwrite bool
+}
+
+// Output is what a node returns. The zero value writes nothing and follows the
+// node's edges.
+type Output struct {
+	Writes []Write
+	// Goto replaces the node's own edges: nodes, or End.
+	Goto []string
+	// Ask pauses the task. When the answer is in, the node runs again from its
+	// top and finds it in Task.Answer.
+	Ask *Ask
+}
+
+// Ask is a question of a node.
+type Ask struct {
+	Message string
+	Data    any
+	Choices []interrupt.Choice // empty: any value of Type
+	Type    string             // see interrupt.Question
+}
+
+// Values are channel values by name.
+type Values map[string]any
+
+// Set is an output that writes one channel.
+func Set(channel string, v any) Output {
+	return Output{Writes: []Write{{Channel: channel, Value: v}}}
+}
+
+// Set adds a write.
+func (o Output) Set(channel string, v any) Output {
+	o.Writes = append(o.Writes[:len(o.Writes):len(o.Writes)], Write{Channel: channel, Value: v})
+	return o
+}
+
+// GoTo sends the branch to these nodes instead of along the node's edges.
+func (o Output) GoTo(nodes ...string) Output {
+	o.Goto = append(o.Goto[:len(o.Goto):len(o.Goto)], nodes...)
+	return o
+}

@@ -1,0 +1,47 @@
+// Package engine runs graphs in super-steps and keeps every step in a log.
+//
+// A Definition (nodes, channels, edges, gates) is compiled to a Graph. An
+// Engine runs turns of it on threads:
+//
+//	graph := engine.MustCompile(engine.Definition{
+//		Channels: map[string]engine.Channel{"n": {Reducer: engine.Sum}},
+//		Nodes:    map[string]engine.Node{"add": {Run: add}},
+//		Edges:    []engine.Edge{{From: engine.Start, To: "add"}},
+//	})
+//	turn, err := engine.New(graph, store, engine.Options{}).Start(ctx, "t1", engine.Input{})
+//
+// In a step all ready tasks run on the same state; their writes become visible
+// together, in task order, when the step is committed. There is one
+// durability: the next step starts after the commit. A pause for a person is a
+// row of the log too; the answer may come later, in another process.
+//
+// Rules that hold here:
+//
+//   - Ready tasks, gates and questions are computed from the log alone (plan.go):
+//     the same log gives the same plan in every process.
+//   - A finished task is never run again; its result is stored while siblings
+//     still run.
+//   - Questions are written when the thread has come to rest, so an answer never
+//     meets a running task.
+//   - Only "approve" lets a gated node run.
+//   - Work that may have happened, and must not blindly be repeated, is asked
+//     about (OnCrash, Step), never guessed.
+//   - The package knows no SQL, no JSON-RPC and no YAML.
+//
+// Errors that a caller can act on, by errors.Is:
+//
+//	ErrNotFound      no such thread, checkpoint or graph
+//	ErrExists        the thread exists already
+//	ErrDeleted       the thread was deleted; its id is not used again
+//	ErrPaused        an input met open questions (*PausedError)
+//	ErrBusy          a living process moves the thread (*BusyError)
+//	ErrConflict      somebody else was first, or took the thread over
+//	ErrAnswered      the question has another answer already (*AnsweredError)
+//	ErrVoid          the question can no longer be answered (*AnsweredError)
+//	ErrInvalid       bad input: a graph, an answer, a call at the wrong time
+//	ErrStopped       the context ended while work ran; resume goes on
+//	ErrStepLimit     the turn ran too many steps; resume grants more
+//	ErrGraphChanged  the turn began with another graph than the one at hand
+//	ErrNoStore       an interrupt without a store to keep it
+//	ErrInDoubt       given by a node: its attempt broke off
+package engine

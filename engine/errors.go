@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The errors that a caller can act on; test with errors.Is.
+var (
+	ErrNotFound        = errors.New("not found")
+	ErrExists          = errors.New("exists already")
+	ErrDeleted         = errors.New("deleted")
+	ErrConflict        = errors.New("conflict: somebody else was first")
+	ErrBusy            = errors.New("busy: another process moves the thread")
+	ErrPaused          = errors.New("paused: questions are open")
+	ErrAnswered        = errors.New("already answered")
+	ErrVoid            = errors.New("question is void")
+	ErrNoStore         = errors.New("no store: an interrupt cannot be kept")
+	ErrStopped         = errors.New("stopped: the turn can be resumed")
+	ErrCancelRequested = errors.New("cancel was requested")
+	ErrStepLimit       = errors.New("step limit reached")
+	ErrGraphChanged    = errors.New("the graph changed in the middle of a turn")
+	ErrInvalid         = errors.New("invalid")
+)
+
+// BusyError names the process that holds a thread.
+type BusyError struct {
+	Thread string
+	Owner  Owner
+}
+
+func (e *BusyError) Error() string {
+	who := "another process"
+	if e.Owner.Self {
+		who = "this process"
+	} else if e.Owner.PID != 0 {
+		who = fmt.Sprintf("process %d", e.Owner.PID)
+		if e.Owner.Program != "" {
+			who += " (" + e.Owner.Program + ", since " + e.Owner.Since.Format(time.RFC3339) + ")"
+		}
+	}
+	return fmt.Sprintf("thread %s is being moved by %s; wait for it, or take the thread over with --take-over if it hangs", e.Thread, who)
+}
+
+// Is makes errors.Is(err, ErrBusy) true.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+
+// AnsweredError says who was first.
+type AnsweredError struct {
+	Record QuestionRecord
+}
+
+func (e *AnsweredError) Error() string {
+	a := e.Record.Answer
+	if a == nil {
+		return fmt.Sprintf("question %s is %s", e.Record.Question.ID(), e.Record.State)
+	}
+	return fmt.Sprintf("question %s is already answered: %s, by %s via %s at %s",
+		e.Record.Question.ID(), jsonText(a.Value), a.Actor, a.Via, a.At.Format(time.RFC3339))
+}
+
+// Is makes errors.Is(err, ErrAnswered) true, or ErrVoid for a question that
+// nobody can answer any more.
+func (e *AnsweredError) Is(target error) bool {
+	if e.Record.State == QuestionAnswered {
+		return target == ErrAnswered
+	}
+	return target == ErrVoid
+}
+
+// TurnError is why a turn failed.
+type TurnError struct {
+	Thread string
+	Node   string // empty if no node is to blame
+	Task   string
+	Code   string // as in EndRecord
+	Cause  error
+}
+
+func (e *TurnError) Error() string {
+	if e.Node == "" {
+		return fmt.Sprintf("turn of thread %s failed: %v", e.Thread, e.Cause)
+	}
+	return fmt.Sprintf("turn of thread %s failed at node %s: %v", e.Thread, e.Node, e.Cause)
+}
+
+// Unwrap gives the cause.
+func (e *TurnError) Unwrap() error { return e.Cause }
+
+// closeErr keeps the first error: what happened matters more than that
+// closing failed too.
+func closeErr(err, closing error) error {
+	if err != nil {
+		return err
+	}
+	return closing
+}

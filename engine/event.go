@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/holdfast-agent/holdfast/interrupt"
+)
+
+// EventType says what an event reports.
+type EventType string
+
+// The events of a turn, in the order in which they come.
+const (
+	EventTurnStarted  EventType = "turn_started"  // an input was stored, or a turn is gone on with
+	EventTaskStarted  EventType = "task_started"  // Task, Node, Resolved
+	EventOutput       EventType = "output"        // Task, Text: a piece of what a task prints
+	EventTaskFinished EventType = "task_finished" // Task, Elapsed
+	EventTaskFailed   EventType = "task_failed"   // Task, Err, Elapsed
+	EventStep         EventType = "step"          // a step was committed: Seq, Status
+	EventQuestion     EventType = "question"      // Question, stored
+	EventAnswer       EventType = "answer"        // Answer, stored
+	EventNote         EventType = "note"          // Text: something that a person should know
+	EventTurnEnded    EventType = "turn_ended"    // Status, Err; the last of a turn in this process
+)
+
+// Event reports progress. Fields that do not concern the type are zero.
+type Event struct {
+	Type     EventType
+	Thread   string
+	Turn     int64
+	Step     int64
+	Seq      int64
+	Task     string
+	Node     string
+	Text     string
+	Resolved any
+	Status   Status
+	Question *interrupt.Question
+	Answer   *interrupt.Answer
+	Err      error
+	Elapsed  time.Duration
+	At       time.Time
+}

@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/holdfast-agent/holdfast/internal/value"
+	"github.com/holdfast-agent/holdfast/interrupt"
+)
+
+// plan is what comes next, computed from the log alone: the same base and the
+// same questions and answers give the same plan in every process.
+type plan struct {
+	tasks    []string                     // to run now, in task order
+	ask      []*interrupt.Question        // gates that were not asked yet
+	pending  []interrupt.Question         // questions that wait for an answer
+	gates    map[string]*interrupt.Answer // what the gate of a task was told
+	shown    map[string]any               // what the approver of a task was shown
+	rejected bool                         // a gate was rejected on this base
+	why      string                       // how, for the end of the turn
+	err      error                        // a gate cannot be shown
+	task     string                       // whose
+}
+
+// nodeOf gives the node of a task id: "worker" of "worker[3]".
+func nodeOf(task string) string {
+	node, _, _ := strings.Cut(task, "[")
+	return node
+}
+
+// plan decides in this order: questions that are open keep everything waiting;
+// gates behind the nodes that ran; gates in front of the tasks that are ready;
+// and what no gate holds back is run. A gate in front is asked only when it is
+// certain that its node is ready, so after the gates behind were approved.
+func (r *run) plan(base *Entry, known []asked) plan {
+	p := plan{gates: map[string]*interrupt.Answer{}, shown: map[string]any{}}
+	for _, q := range known {
+		if q.answer == nil && !q.void {
+			p.pending = append(p.pending, q.question)
+		}
+	}
+	if len(p.pending) > 0 {
+		return p
+	}
+	ready := r.afterGates(base, known, &p)
+	if len(p.ask) > 0 || p.err != nil {
+		return p
+	}
+	r.beforeGates(base, known, ready, &p)
+	sort.Strings(p.tasks)
+	return p
+}
+
+// afterGates gives the tasks that are ready once the gates behind the nodes of
+// the base are decided.
+func (r *run) afterGates(base *Entry, known []asked, p *plan) []string {
+	if base.Payload.Routes == nil {
+		return base.Next
+	}
+	var ready []string
+	for _, task := range base.Tasks {
+		gate, gated := r.graph.after[nodeOf(task)]
+		to := base.Payload.Routes[task]
+		if gated {
+			q := findGate(known, interrupt.After, task)
+			switch {
+			case q == nil:
+				p.ask = append(p.ask, r.gateQuestion(interrupt.After, gate, task))
+				continue
+			case q.answer.Choice != interrupt.Approve:
+				p.reject(q, "after", task)
+				to = nil
+				if gate.OnReject != "" && gate.OnReject != End {
+					to = []string{gate.OnReject}
+					p.gates[gate.OnReject] = q.answer
+				}
+			default:
+				for _, next := range to {
+					p.gates[next] = q.answer
+				}
+			}
+		}
+		for _, next := range to {
+			if next != End && !slices.Contains(ready, next) {
+				ready = append(ready, next)
+			}
+		}
+	}
+	for _, q := range p.ask {
+		if err := q.Seal(base.Seq); err != nil {
+			p.err, p.task = err, q.Task
+		}
+	}
+	sort.Strings(ready)
+	return ready
+}
+
+// beforeGates sorts the ready tasks into those to ask about and those to run.
+// A rejected one is replaced by its on_reject node, which may have a gate too.
+func (r *run) beforeGates(base *Entry, known []asked, ready []string, p *plan) {
+	seen := map[string]bool{}
+	for _, task := range ready {
+		seen[task] = true
+	}
+	queue := slices.Clone(ready)
+	for len(queue) > 0 {
+		task := queue[0]
+		queue = queue[1:]
+		gate, gated := r.graph.before[nodeOf(task)]
+		if !gated {
+			p.tasks = append(p.tasks, task)
+			continue
+		}
+		q := findGate(known, interrupt.Before, task)
+		switch {
+		case q == nil:
+			question := r.gateQuestion(interrupt.Before, gate, task)
+			shows, err := r.resolve(task, base.Seq, p.gates[task])
+			if err == nil {
+				question.Shows = shows
+				err = question.Seal(base.Seq)
+			}
+			if err != nil {
+				p.err, p.task = fmt.Errorf("its gate cannot be asked: %w", err), task
+				return
+			}
+			p.ask = append(p.ask, question)
+		case q.answer.Choice == interrupt.Approve:
+			p.gates[task], p.shown[task] = q.answer, q.question.Shows
+			p.tasks = append(p.tasks, task)
+		default:
+			p.reject(q, "before", task)
+			if to := gate.OnReject; to != "" && to != End && !seen[to] {
+				seen[to] = true
+				p.gates[to] = q.answer
+				queue = append(queue, to)
+			}
+		}
+	}
+	if len(p.ask) > 0 {
+		p.tasks = nil // the whole step waits for its gates
+	}
+}
+
+func (p *plan) reject(q *asked, where, task string) {
+	p.rejected = true
+	if p.why != "" {
+		return
+	}
+	p.why = fmt.Sprintf("%s rejected the gate %s %s (%s)", or(q.answer.Actor, "somebody"), where, task, q.question.ID())
+	if q.answer.Reason != "" {
+		p.why += ": " + q.answer.Reason
+	}
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func findGate(known []asked, kind interrupt.Kind, task string) *asked {
+	for i := range known {
+		if q := &known[i]; q.question.Payload.Kind == kind && q.question.Task == task && !q.void {
+			return q
+		}
+	}
+	return nil
+}
+
+func (r *run) gateQuestion(kind interrupt.Kind, gate Gate, task string) *interrupt.Question {
+	return &interrupt.Question{
+		Payload:    interrupt.GraphInterruptPayload{Kind: kind, Node: gate.Node, Message: gate.Message},
+		AskingNode: gate.Node, Task: task,
+	}
+}
+
+// resolve gives what a task is about to do, as an approver is shown it.
+func (r *run) resolve(task string, base int64, gate *interrupt.Answer) (shows any, err error) {
+	n := r.graph.nodes[nodeOf(task)]
+	if n.Resolve == nil {
+		return nil, nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic while it was resolved: %v", p)
+		}
+	}()
+	t := r.newTask(task, base, nil)
+	t.gate = gate
+	raw, err := n.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	shows, _, err = value.Normalize(raw)
+	return shows, err
+}
+
+// withGates puts behind an entry that moves the base the gates that it leads
+// to, and says what becomes of the lease. The state is already that of the
+// entry.
+func (r *run) withGates(entry *Entry) ([]*Entry, Lease) {
+	entries := []*Entry{entry}
+	ahead := *entry
+	ahead.Seq = r.head.Seq + 1
+	p := r.plan(&ahead, nil)
+	switch {
+	case p.err != nil:
+		// The entry stands; that its gate cannot be asked ends the turn next.
+		return entries, LeaseMoving
+	case len(p.ask) > 0 && r.log == nil:
+		return entries, LeaseMoving
+	case len(p.ask) > 0:
+		return append(entries, r.pauseEntries(p.ask, entry.Step)...), r.paused()
+	case len(p.tasks) == 0 && !p.rejected:
+		entry.Status = Done
+		return entries, LeaseFree
+	}
+	return entries, LeaseMoving
+}
+
+// paused is what becomes of the lease when the turn pauses.
+func (r *run) paused() Lease {
+	if r.e.o.Ask != nil {
+		return LeaseWaiting
+	}
+	return LeaseFree
+}
+
+func (r *run) pauseEntries(questions []*interrupt.Question, step int64) []*Entry {
+	var entries []*Entry
+	for _, q := range questions {
+		stored := *q
+		stored.AskedAt = r.e.now()
+		entries = append(entries, &Entry{
+			Kind: KindPause, Status: Paused, Step: step, Tasks: []string{q.Task}, At: stored.AskedAt,
+			Payload: Payload{Question: &stored, Interrupt: &InterruptRecord{
+				Kind: q.Payload.Kind, Node: q.Payload.Node, Message: q.Payload.Message, Data: q.Payload.Data,
+			}},
+		})
+	}
+	return entries
+}
+
+// pause writes questions, and the results of siblings that finished, when the
+// thread has come to rest.
+func (r *run) pause(questions []*interrupt.Question, results []Result) error {
+	if r.log == nil {
+		return fmt.Errorf("%s: %w", questions[0].Payload.Reason(), ErrNoStore)
+	}
+	entries := r.pauseEntries(questions, r.head.Step)
+	if err := r.commit(r.paused(), entries, results, Commit{}); err != nil {
+		return err
+	}
+	r.questionEvents(entries)
+	return nil
+}
+
+func (r *run) questionEvents(entries []*Entry) {
+	for _, entry := range entries {
+		if q, ok := entry.Question(r.thread.ID); ok {
+			r.emit(Event{Type: EventQuestion, Status: Paused, Seq: entry.Seq, Task: q.Task, Node: q.AskingNode, Question: &q})
+		}
+	}
+}
+
+func (r *run) answerEvents(entries []*Entry) {
+	for _, entry := range entries {
+		if entry.Kind == KindAnswer {
+			r.emit(Event{Type: EventAnswer, Status: entry.Status, Seq: entry.Seq, Answer: entry.Payload.Answer})
+		}
+	}
+}

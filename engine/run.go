@@ -1,0 +1,489 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/holdfast-agent/holdfast/internal/failpoint"
+	"github.com/holdfast-agent/holdfast/interrupt"
+)
+
+// run moves one thread within one call. Everything but the tasks of a step
+// happens on the caller's goroutine.
+type run struct {
+	e      *Engine
+	log    Log // nil: in memory only
+	graph  *Graph
+	thread Thread
+	head   Entry
+	tail   []Entry // from the base to the head
+	state  map[string]any
+	// results are those of the base, as stored.
+	results []Result
+	outside int64 // step number at the last event from outside
+	limit   int   // steps since then
+	take    Take  // how the lease will be taken by the next commit
+	held    bool  // this run has the lease
+	lease   Lease
+
+	ctx     context.Context // ends when work must be killed
+	kill    context.CancelCauseFunc
+	unwatch func()
+	events  sync.Mutex // events come one at a time, also from parallel tasks
+}
+
+// errCancel is the cause of a context that a cancel ended.
+var errCancel = errors.New("the turn was cancelled")
+
+// storeError marks an error that is the store's, not a node's.
+type storeError struct{ error }
+
+func (e storeError) Unwrap() error { return e.error }
+
+func (e *Engine) newRun(log Log) *run {
+	r := &run{e: e, log: log}
+	r.read()
+	return r
+}
+
+// read takes over what the log's view says.
+func (r *run) read() {
+	v := r.log.View()
+	r.thread, r.head, r.tail, r.results = v.Thread, v.Head, v.Tail, v.Results
+	r.state, r.outside, r.limit = v.State, v.OutsideStep, v.MaxSteps
+	if r.state == nil {
+		r.state = map[string]any{}
+	}
+}
+
+func (r *run) close() error {
+	r.stopWatching()
+	if r.log == nil {
+		return nil
+	}
+	return r.log.Close()
+}
+
+func (r *run) emit(ev Event) {
+	if r.e.o.Events == nil {
+		return
+	}
+	r.events.Lock()
+	defer r.events.Unlock()
+	ev.Thread, ev.Turn = r.thread.ID, r.thread.Turn
+	if ev.Step == 0 {
+		ev.Step = r.head.Step
+	}
+	r.e.emit(ev)
+}
+
+// result is the thread as this run knows it.
+func (r *run) result() *Turn {
+	return &Turn{
+		Thread: r.thread.ID, Status: r.thread.Status, Number: r.thread.Turn, Step: r.head.Step,
+		Head: r.head.Seq, State: maps.Clone(r.state), Questions: r.open(),
+	}
+}
+
+func (r *run) base() *Entry { return &r.tail[0] }
+
+// asked gives the questions of the base in the order of the log, with what
+// became of them.
+func (r *run) asked() []asked {
+	var out []asked
+	for _, entry := range r.tail {
+		switch entry.Kind {
+		case KindPause:
+			q, ok := entry.Question(r.thread.ID)
+			if !ok {
+				continue
+			}
+			for i := range out {
+				if out[i].question.ID() == q.Voids {
+					out[i].void = true
+				}
+			}
+			out = append(out, asked{question: q})
+		case KindAnswer:
+			a := entry.Payload.Answer
+			for i := range out {
+				if a != nil && out[i].question.ID() == a.Question {
+					out[i].answer = a
+				}
+			}
+		}
+	}
+	return out
+}
+
+// open gives the questions that wait for an answer.
+func (r *run) open() []interrupt.Question {
+	if r.thread.Status != Paused {
+		return nil
+	}
+	var out []interrupt.Question
+	for _, q := range r.asked() {
+		if q.answer == nil && !q.void {
+			out = append(out, q.question)
+		}
+	}
+	return out
+}
+
+// commit appends entries and stores results in one transaction, and takes what
+// follows from them into the run.
+func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) error {
+	for _, entry := range entries {
+		entry.Turn = r.thread.Turn
+		if entry.Kind == KindInput {
+			entry.Turn++
+		}
+		if entry.At.IsZero() {
+			entry.At = r.e.now()
+		}
+	}
+	if r.log == nil {
+		r.number(entries)
+	} else {
+		c.Leave, c.Entries, c.Results = leave, entries, results
+		if !r.held {
+			c.Take = r.take
+		}
+		if err := r.log.Commit(context.WithoutCancel(r.context()), &c); err != nil {
+			return storeError{err}
+		}
+		if c.Take != TakeNone || r.held {
+			r.held, r.lease = leave != LeaseFree, leave
+		}
+		r.thread = r.log.View().Thread
+	}
+	for _, entry := range entries {
+		r.appended(entry)
+	}
+	return nil
+}
+
+// number does for a run without a store what the store does.
+func (r *run) number(entries []*Entry) {
+	seq, base := r.head.Seq, r.head.Base
+	for _, entry := range entries {
+		seq++
+		entry.Seq, entry.Parent = seq, seq-1
+		if entry.Kind.MovesBase() {
+			base = seq
+		}
+		entry.Base = base
+		r.thread.Status, r.thread.Turn, r.thread.Head = entry.Status, entry.Turn, seq
+	}
+}
+
+func (r *run) appended(entry *Entry) {
+	r.head = *entry
+	if entry.Kind.MovesBase() {
+		r.tail = append(r.tail[:0:0], *entry)
+		r.results = nil
+	} else {
+		r.tail = append(r.tail, *entry)
+	}
+	switch entry.Kind {
+	case KindStep, KindPause:
+	default:
+		r.outside = entry.Step
+	}
+}
+
+func (r *run) context() context.Context {
+	if r.ctx == nil {
+		return context.Background()
+	}
+	return r.ctx
+}
+
+// begin gives the run the context that its tasks live in.
+func (r *run) begin(ctx context.Context) {
+	if r.ctx == nil {
+		r.ctx, r.kill = context.WithCancelCause(ctx)
+	}
+}
+
+// watch looks, while tasks run, for a cancel from outside and for another
+// process that took the thread over. It ends with stopWatching.
+func (r *run) watch() {
+	if r.log == nil || r.unwatch != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(r.ctx)
+	done := make(chan struct{})
+	fence := r.thread.Fence
+	go func() {
+		defer close(done)
+		for {
+			t, err := r.log.Wait(ctx)
+			switch {
+			case err != nil:
+				return
+			case t.Fence != fence:
+				r.kill(ErrConflict)
+				return
+			case t.CancelRequested:
+				r.kill(errCancel)
+				return
+			}
+		}
+	}()
+	r.unwatch = func() { stop(); <-done }
+}
+
+func (r *run) stopWatching() {
+	if r.unwatch != nil {
+		r.unwatch()
+		r.unwatch = nil
+	}
+}
+
+// start stores the input and runs the turn.
+func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
+	r.begin(ctx)
+	defer r.kill(nil)
+	var changed map[string]any
+	ops, err := r.e.inputOps(r.state, in)
+	if err == nil {
+		changed, err = r.reduce(ops)
+	}
+	if err != nil {
+		return r.result(), fmt.Errorf("input of thread %s: %w", r.thread.ID, err)
+	}
+	if in.MaxSteps <= 0 {
+		in.MaxSteps = DefaultMaxSteps
+	}
+	if in.Via == "" {
+		in.Via = "go"
+	}
+	if in.Actor == "" {
+		in.Actor = osUser()
+	}
+	r.take = TakeFree
+	entry := &Entry{
+		Kind: KindInput, Status: Running, Next: r.graph.entries, Actor: in.Actor,
+		Payload: Payload{Ops: ops, Input: &InputRecord{
+			Graph: r.graph.fingerprint, Name: r.graph.name, Text: in.Text,
+			MaxSteps: in.MaxSteps, Via: in.Via, OSUser: osUser(), Client: in.Client,
+		}},
+	}
+	undo := r.apply(changed)
+	entries, leave := r.withGates(entry)
+	r.thread.Graph, r.thread.GraphName = r.graph.fingerprint, r.graph.name
+	c := Commit{Graph: &GraphRecord{Fingerprint: r.graph.fingerprint, Name: r.graph.name, Definition: r.graph.canonical}}
+	if err := r.commit(leave, entries, nil, c); err != nil {
+		undo()
+		if errors.Is(err, ErrConflict) {
+			return nil, errAgain{err}
+		}
+		return r.result(), fmt.Errorf("store the input of thread %s: %w", r.thread.ID, err)
+	}
+	r.limit, r.outside = in.MaxSteps, 0
+	// If the process dies here the input is stored: Resume runs it.
+	if err := failpoint.Hit("engine.input.after"); err != nil {
+		return r.result(), err
+	}
+	r.emit(Event{Type: EventTurnStarted, Status: Running, Seq: entry.Seq})
+	r.questionEvents(entries)
+	return r.loop()
+}
+
+// resume stores answers and goes on.
+func (r *run) resume(ctx context.Context, answers []interrupt.Answer, take Take) (*Turn, error) {
+	r.begin(ctx)
+	defer r.kill(nil)
+	r.take = take
+	if owner := r.thread.Owner; owner != nil && owner.Alive && r.thread.Lease == LeaseMoving && take != TakeOver {
+		return r.result(), &BusyError{Thread: r.thread.ID, Owner: *owner}
+	}
+	entries, err := r.answerEntries(answers)
+	if err != nil {
+		return r.result(), err
+	}
+	status := r.thread.Status
+	if n := len(entries); n > 0 {
+		status = entries[n-1].Status
+	}
+	elsewhere := r.thread.Owner != nil && r.thread.Owner.Alive && r.thread.Lease == LeaseWaiting && take != TakeOver
+	switch {
+	case status == Paused && (r.e.o.Ask == nil || elsewhere), elsewhere:
+		// Others must answer, or another process waits with its dialog: what
+		// there is to store is stored at rest, and nobody is moved.
+		return r.storeAtRest(entries, elsewhere)
+	case status.Over() && status != Failed:
+		return r.result(), nil
+	}
+	if r.graph, err = r.e.graphOf(ctx, r.thread); err != nil {
+		// The answers are good all the same: whoever has the graph goes on.
+		if len(entries) > 0 {
+			if res, storeErr := r.storeAtRest(entries, false); storeErr != nil {
+				return res, storeErr
+			}
+			return r.result(), fmt.Errorf("the answer is stored, but this process cannot go on: %w", err)
+		}
+		return r.result(), err
+	}
+	if status == Running && r.thread.Crashes >= MaxCrashes && len(entries) == 0 {
+		return r.park()
+	}
+	leave, c := LeaseMoving, Commit{}
+	if status == Paused {
+		leave = LeaseWaiting
+	} else if len(entries) == 0 {
+		c.Status = Running
+	}
+	if err := r.commit(leave, entries, nil, c); err != nil {
+		if errors.Is(err, ErrConflict) {
+			return nil, errAgain{err}
+		}
+		return r.result(), fmt.Errorf("resume thread %s: %w", r.thread.ID, err)
+	}
+	if c.Status != "" {
+		r.thread.Status = c.Status
+	}
+	// If the process dies here the answers are stored and consumed by nobody
+	// yet: the next Resume finds them in the log.
+	if err := failpoint.Hit("engine.resume.after"); err != nil {
+		return r.result(), err
+	}
+	r.answerEvents(entries)
+	r.emit(Event{Type: EventTurnStarted, Status: r.thread.Status, Seq: r.head.Seq})
+	return r.loop()
+}
+
+// park ends a turn whose owners died too often on the same base.
+func (r *run) park() (*Turn, error) {
+	end := &EndRecord{
+		Code: "crashes",
+		Cause: fmt.Sprintf("%d processes died while they moved this turn past checkpoint %s, at %v: look at what kills them, then resume for one more try",
+			r.thread.Crashes, CheckpointID(r.thread.ID, r.base().Seq), r.base().Next),
+	}
+	return r.end(Failed, end, "", nil)
+}
+
+// graphOf finds the graph of the thread's turn.
+func (e *Engine) graphOf(ctx context.Context, t Thread) (*Graph, error) {
+	if e.graph != nil && e.graph.fingerprint == t.Graph {
+		return e.graph, nil
+	}
+	if e.o.Load == nil {
+		name := "no graph"
+		if e.graph != nil {
+			name = "graph " + e.graph.name
+		}
+		return nil, fmt.Errorf("thread %s: its turn began with graph %s (%.12s), and this engine has %s: %w", t.ID, t.GraphName, t.Graph, name, ErrGraphChanged)
+	}
+	definition, err := e.store.Graph(ctx, t.Graph)
+	if err != nil {
+		return nil, fmt.Errorf("graph %.12s of thread %s: %w", t.Graph, t.ID, err)
+	}
+	g, err := e.o.Load(t.GraphName, definition)
+	if err != nil {
+		return nil, fmt.Errorf("thread %s: graph %s, which its turn began with, cannot be loaded here: %w", t.ID, t.GraphName, err)
+	}
+	if g.fingerprint != t.Graph {
+		return nil, fmt.Errorf("thread %s: graph %s (%.12s) loads as %.12s: a node type has another version here than when the turn began: %w", t.ID, t.GraphName, t.Graph, g.fingerprint, ErrGraphChanged)
+	}
+	return g, nil
+}
+
+// loop moves the thread until its turn ends, pauses or is stopped.
+func (r *run) loop() (*Turn, error) {
+	for {
+		if r.log == nil || r.held && r.lease == LeaseMoving {
+			if err := context.Cause(r.ctx); err != nil {
+				return r.broken(err)
+			}
+		}
+		if r.thread.Status.Over() {
+			return r.over()
+		}
+		p := r.plan(r.base(), r.asked())
+		switch {
+		case p.err != nil:
+			return r.end(Failed, &EndRecord{Cause: p.err.Error(), Code: "gate", Task: p.task, Node: nodeOf(p.task)}, "", nil)
+		case len(p.ask) > 0:
+			if err := r.pause(p.ask, nil); err != nil {
+				return r.broken(err)
+			}
+		case len(p.pending) > 0:
+			if goOn, err := r.wait(p.pending[0]); err != nil || !goOn {
+				return r.result(), err
+			}
+		case len(p.tasks) == 0 && p.rejected:
+			return r.end(Rejected, &EndRecord{Cause: p.why, Code: "rejected"}, "", nil)
+		case len(p.tasks) == 0:
+			return r.end(Done, &EndRecord{Cause: "nothing is left to run", Code: "done"}, "", nil)
+		case r.head.Step-r.outside >= int64(r.limit):
+			return r.end(Failed, &EndRecord{
+				Code:  "step_limit",
+				Cause: fmt.Sprintf("%v: %d steps since the last event from outside; next would be %v. Resume grants as many again", ErrStepLimit, r.limit, p.tasks),
+			}, "", nil)
+		default:
+			if res, err := r.step(p); err != nil || res != nil {
+				return res, err
+			}
+		}
+	}
+}
+
+// over reports a turn that the newest entry ended.
+func (r *run) over() (*Turn, error) {
+	r.stopWatching()
+	res := r.result()
+	var err error
+	if r.thread.Status == Failed && r.head.Payload.End != nil {
+		end := r.head.Payload.End
+		cause := errors.New(end.Cause)
+		if end.Code == "step_limit" {
+			cause = fmt.Errorf("%w: %s", ErrStepLimit, end.Cause[min(len(end.Cause), len(ErrStepLimit.Error())+2):])
+		}
+		err = &TurnError{Thread: r.thread.ID, Node: end.Node, Task: end.Task, Code: end.Code, Cause: cause}
+	}
+	r.emit(Event{Type: EventTurnEnded, Status: r.thread.Status, Seq: r.head.Seq, Err: err})
+	return res, err
+}
+
+// end ends the turn with an entry of its own.
+func (r *run) end(status Status, end *EndRecord, actor string, results []Result) (*Turn, error) {
+	entry := &Entry{Kind: KindEnd, Status: status, Step: r.head.Step, Actor: actor, Payload: Payload{End: end}}
+	if status != Failed && r.log != nil {
+		results = nil
+	}
+	if err := r.commit(LeaseFree, []*Entry{entry}, results, Commit{}); err != nil {
+		if errors.Is(err, ErrCancelRequested) && status != Cancelled {
+			return r.broken(errCancel)
+		}
+		return r.result(), fmt.Errorf("end the turn of thread %s: %w", r.thread.ID, err)
+	}
+	return r.over()
+}
+
+// broken ends work that was killed, or could not be committed: by a cancel,
+// which ends the turn; by a stop, after which it can be resumed; or because
+// the lease was lost.
+func (r *run) broken(err error) (*Turn, error) {
+	r.stopWatching()
+	switch {
+	case errors.Is(err, errCancel), errors.Is(err, ErrCancelRequested):
+		return r.end(Cancelled, &EndRecord{Cause: "cancelled while work ran", Code: "cancelled"}, "", nil)
+	case errors.Is(err, ErrConflict):
+		return r.result(), fmt.Errorf("thread %s was taken over by another process: %w", r.thread.ID, ErrConflict)
+	case errors.As(err, new(storeError)):
+		return r.result(), fmt.Errorf("thread %s: %w", r.thread.ID, err)
+	}
+	if r.log == nil {
+		return r.result(), err
+	}
+	if err := r.commit(LeaseFree, nil, nil, Commit{}); err != nil {
+		return r.result(), fmt.Errorf("stop thread %s: %w", r.thread.ID, err)
+	}
+	r.emit(Event{Type: EventTurnEnded, Status: r.thread.Status, Err: ErrStopped})
+	return r.result(), fmt.Errorf("thread %s: %w", r.thread.ID, ErrStopped)
+}

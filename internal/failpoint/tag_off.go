@@ -1,0 +1,6 @@
+//go:build !failpoint
+
+package failpoint
+
+// Enabled tells whether this build reads HOLDFAST_FAILPOINT.
+const Enabled = false
