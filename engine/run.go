@@ -286,7 +286,7 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 	}
 	r.limit, r.outside = in.MaxSteps, 0
 	// If the process dies here the input is stored: Resume runs it.
-	if err := failpoint.Hit("engine.input.after"); err != nil {
+	if err := failpoint.HitIn("engine.input.after", r.thread.ID); err != nil {
 		return r.result(), err
 	}
 	r.emit(Event{Type: EventTurnStarted, Status: Running, Seq: entry.Seq})
@@ -349,7 +349,7 @@ func (r *run) resume(ctx context.Context, answers []interrupt.Answer, take Take)
 	}
 	// If the process dies here the answers are stored and consumed by nobody
 	// yet: the next Resume finds them in the log.
-	if err := failpoint.Hit("engine.resume.after"); err != nil {
+	if err := failpoint.HitIn("engine.resume.after", r.thread.ID); err != nil {
 		return r.result(), err
 	}
 	r.answerEvents(entries)

@@ -337,14 +337,14 @@ func (r *run) runNode(t *Task) (output Output, err error) {
 	r.emit(Event{Type: EventTaskStarted, Step: t.step, Task: t.id, Node: t.node.name, Resolved: t.resolved})
 	// If the process dies while the node runs, a node that guards its work
 	// left an intent without a result; any other runs again.
-	if err := failpoint.Hit("engine.node.before"); err != nil {
+	if err := failpoint.HitIn("engine.node.before", r.thread.ID); err != nil {
 		return Output{}, err
 	}
 	output, err = t.node.Run(ctx, t)
 	if err != nil {
 		return output, t.broke(r.ctx, "", t.node.OnCrash, err)
 	}
-	return output, failpoint.Hit("engine.node.after")
+	return output, failpoint.HitIn("engine.node.after", r.thread.ID)
 }
 
 // settled is the output of a node of which a person said that it is done.
@@ -453,7 +453,7 @@ func (r *run) commitStep(outcomes []*outcome) (*Turn, error) {
 	}
 	// If the process dies before this commit the results that are stored stay,
 	// and only the others run again; after it the step is done.
-	if err := failpoint.Hit("engine.step.before"); err != nil {
+	if err := failpoint.HitIn("engine.step.before", r.thread.ID); err != nil {
 		undo()
 		return r.broken(storeError{err})
 	}
@@ -461,7 +461,7 @@ func (r *run) commitStep(outcomes []*outcome) (*Turn, error) {
 		undo()
 		return r.broken(err)
 	}
-	if err := failpoint.Hit("engine.step.after"); err != nil {
+	if err := failpoint.HitIn("engine.step.after", r.thread.ID); err != nil {
 		return r.broken(storeError{err})
 	}
 	if r.log != nil && r.log.SnapshotDue() {
