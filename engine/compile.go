@@ -122,11 +122,7 @@ func Compile(d Definition) (*Graph, error) {
 	c.compileConditional()
 	c.compileGates("interrupt_before", d.InterruptBefore, c.g.before)
 	c.compileGates("interrupt_after", d.InterruptAfter, c.g.after)
-	// An edge with a mistake leads nowhere yet: what it would reach is not
-	// unreachable, and saying so would hide the one mistake behind others.
-	if !slices.ContainsFunc(c.problems, func(p Problem) bool { return strings.Contains(p.Pointer, "edges/") }) {
-		c.checkReach()
-	}
+	c.checkReach()
 	c.g.warnings = append(slices.Clone(d.Warnings), c.g.warnings...)
 	if d.Place != nil {
 		for _, list := range [][]Problem{c.problems, c.g.warnings} {
@@ -165,6 +161,24 @@ type compiler struct {
 	d        Definition
 	g        *Graph
 	problems []Problem
+	// assumed are edges that a mistake hides: what they would reach is not said
+	// to be unreachable, so that one mistake is one report.
+	assumed []Edge
+}
+
+// assume notes where an edge with a misspelt end probably leads.
+func (c *compiler) assume(from, to string) {
+	if c.g.nodes[from] == nil {
+		from = Start
+	}
+	if c.g.nodes[to] == nil {
+		c.assumed = append(c.assumed, Edge{from, End})
+		if to = nearest(to, sortedKeys(c.g.nodes)); to == "" {
+			return
+		}
+		from = Start
+	}
+	c.assumed = append(c.assumed, Edge{from, to})
 }
 
 func (c *compiler) problem(pointer, suggestion, format string, args ...any) {
@@ -255,6 +269,9 @@ func (c *compiler) compileEdges() {
 		}
 		seen[e] = true
 		ok := c.target(at+"/to", e.To)
+		if !ok || (e.From != Start && c.g.nodes[e.From] == nil) {
+			c.assume(e.From, e.To)
+		}
 		switch from := c.g.nodes[e.From]; {
 		case e.From == Start && e.To == End:
 			c.problem(at, "", "an edge from %s to %s runs nothing", Start, End)
@@ -300,7 +317,9 @@ func (c *compiler) compileConditional() {
 			c.problem(at+"/routes", "", "the conditional edge of %s leads nowhere: routes is empty", e.From)
 		}
 		for _, key := range sortedKeys(e.Routes) {
-			c.target(at+"/routes/"+EscapePointer(key), e.Routes[key])
+			if ok := c.target(at+"/routes/"+EscapePointer(key), e.Routes[key]); !ok || from == nil {
+				c.assume(e.From, e.Routes[key])
+			}
 		}
 	}
 }
@@ -322,6 +341,7 @@ func (c *compiler) compileGates(list string, gates []Gate, into map[string]Gate)
 				continue
 			}
 			if !c.target(at+"/on_reject", gate.OnReject) {
+				c.assume(gate.Node, gate.OnReject)
 				continue
 			}
 		}
@@ -354,6 +374,9 @@ func (c *compiler) checkReach() {
 			}
 		}
 		forward[name] = next
+	}
+	for _, e := range c.assumed {
+		forward[e.From] = append(slices.Clone(forward[e.From]), e.To)
 	}
 	canGoto := slices.ContainsFunc(sortedKeys(c.g.nodes), func(n string) bool { return c.g.nodes[n].Type == "go" })
 	reached := reach(Start, forward)

@@ -45,6 +45,9 @@ func Step[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 
 func (t *Task) effect(ctx context.Context, key string, policy OnCrash, fn func(context.Context) (any, error)) (json.RawMessage, error) {
 	t.mu.Lock()
+	if t.keys == nil {
+		t.keys = map[string]int{}
+	}
 	t.keys[key]++
 	if n := t.keys[key]; n > 1 {
 		key += "#" + strconv.Itoa(n)

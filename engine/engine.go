@@ -122,7 +122,7 @@ func (e *Engine) Start(ctx context.Context, thread string, in Input) (*Turn, err
 	if e.graph == nil {
 		return nil, errors.New("this engine has no graph to start a turn with")
 	}
-	if _, err := e.inputOps(nil, in); err != nil {
+	if _, _, err := e.inputOps(nil, in); err != nil {
 		return nil, fmt.Errorf("input of thread %s: %w", thread, err)
 	}
 	if e.store == nil {
@@ -152,7 +152,7 @@ func retryable(err error) bool {
 	return errors.As(err, &again)
 }
 
-func (e *Engine) startOnce(ctx context.Context, thread string, in Input) (*Turn, error) {
+func (e *Engine) startOnce(ctx context.Context, thread string, in Input) (turn *Turn, err error) {
 	log, err := e.store.Open(ctx, thread)
 	if errors.Is(err, ErrNotFound) {
 		log, err = e.store.New(ctx, Thread{ID: thread, Cwd: in.Cwd, Title: in.Title, Status: Done})
@@ -161,7 +161,10 @@ func (e *Engine) startOnce(ctx context.Context, thread string, in Input) (*Turn,
 		return nil, fmt.Errorf("start a turn on thread %s: %w", thread, err)
 	}
 	r := e.newRun(log)
-	defer r.close()
+	defer func() { err = closeErr(err, r.close()) }()
+	if err := r.busy(TakeFree); err != nil {
+		return r.result(), err
+	}
 	switch r.thread.Status {
 	case Paused, Sleeping:
 		return r.result(), &PausedError{Thread: thread, Questions: r.open()}
@@ -282,9 +285,9 @@ func (e *Engine) History(ctx context.Context, thread string, fn func(Entry) erro
 }
 
 // inputOps makes the operations of an input on a state: initial values of
-// channels that the thread does not have yet, then the input's own writes.
-func (e *Engine) inputOps(state map[string]any, in Input) ([]Op, error) {
-	var ops []Op
+// channels that the thread does not have yet, then the input's own writes. The
+// notes say what a reader should know of them.
+func (e *Engine) inputOps(state map[string]any, in Input) (ops []Op, notes []string, err error) {
 	for _, name := range e.graph.Channels() {
 		ch := e.graph.channels[name]
 		current, has := state[name]
@@ -293,17 +296,20 @@ func (e *Engine) inputOps(state map[string]any, in Input) ([]Op, error) {
 			continue
 		}
 		if err := ch.fits(current); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	for _, name := range sortedKeys(in.Values) {
-		op, _, err := e.graph.opOf("", Write{Channel: name, Value: in.Values[name]})
+		op, replaced, err := e.graph.opOf("", Write{Channel: name, Value: in.Values[name]})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if replaced {
+			notes = append(notes, fmt.Sprintf("the input for channel %s held text that is not UTF-8: such bytes were replaced", name))
 		}
 		ops = append(ops, op)
 	}
-	return ops, nil
+	return ops, notes, nil
 }
 
 // fits checks that a channel can go on with the value that an earlier graph left.

@@ -83,6 +83,7 @@ type Payload struct {
 	Interrupt *InterruptRecord    `json:"interrupt,omitempty"`
 	Answer    *interrupt.Answer   `json:"answer,omitempty"` // answer
 	End       *EndRecord          `json:"end,omitempty"`    // end
+	Ran       map[string]any      `json:"ran,omitempty"`    // step, end: task -> what it resolved to, unless its gate's question says so
 	State     map[string]any      `json:"state,omitempty"`  // fork, prune: the whole state
 	From      string              `json:"from,omitempty"`   // fork: THREAD@SEQ
 	Notes     []string            `json:"notes,omitempty"`  // what a reader should know, such as replaced bytes
@@ -99,14 +100,13 @@ type InterruptRecord struct {
 
 // InputRecord says how a turn began.
 type InputRecord struct {
-	Graph    string         `json:"graph"` // fingerprint
-	Name     string         `json:"name,omitempty"`
-	Values   map[string]any `json:"values,omitempty"` // as given, before reducers
-	Text     string         `json:"text,omitempty"`   // what the user said, if it came as text
-	MaxSteps int            `json:"max_steps"`
-	Via      string         `json:"via,omitempty"`
-	OSUser   string         `json:"os_user,omitempty"`
-	Client   string         `json:"client,omitempty"`
+	Graph    string `json:"graph"` // fingerprint
+	Name     string `json:"name,omitempty"`
+	Text     string `json:"text,omitempty"` // what the user said, if it came as text
+	MaxSteps int    `json:"max_steps"`
+	Via      string `json:"via,omitempty"`
+	OSUser   string `json:"os_user,omitempty"`
+	Client   string `json:"client,omitempty"`
 }
 
 // EndRecord says how a turn ended when a step did not end it.

@@ -21,8 +21,9 @@ type run struct {
 	head   Entry
 	tail   []Entry // from the base to the head
 	state  map[string]any
-	// results are those of the base, as stored.
+	// results are those of the base, as stored; mu guards them while tasks run.
 	results []Result
+	mu      sync.Mutex
 	outside int64 // step number at the last event from outside
 	limit   int   // steps since then
 	take    Take  // how the lease will be taken by the next commit
@@ -145,6 +146,11 @@ func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) 
 			entry.At = r.e.now()
 		}
 	}
+	for i := range results {
+		if results[i].At.IsZero() {
+			results[i].At = r.e.now()
+		}
+	}
 	if r.log == nil {
 		r.number(entries)
 	} else {
@@ -163,6 +169,7 @@ func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) 
 	for _, entry := range entries {
 		r.appended(entry)
 	}
+	r.results = append(r.results, results...)
 	return nil
 }
 
@@ -249,7 +256,7 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 	r.begin(ctx)
 	defer r.kill(nil)
 	var changed map[string]any
-	ops, err := r.e.inputOps(r.state, in)
+	ops, notes, err := r.e.inputOps(r.state, in)
 	if err == nil {
 		changed, err = r.reduce(ops)
 	}
@@ -268,7 +275,7 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 	r.take = TakeFree
 	entry := &Entry{
 		Kind: KindInput, Status: Running, Next: r.graph.entries, Actor: in.Actor,
-		Payload: Payload{Ops: ops, Input: &InputRecord{
+		Payload: Payload{Ops: ops, Notes: notes, Input: &InputRecord{
 			Graph: r.graph.fingerprint, Name: r.graph.name, Text: in.Text,
 			MaxSteps: in.MaxSteps, Via: in.Via, OSUser: osUser(), Client: in.Client,
 		}},
@@ -294,13 +301,22 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 	return r.loop()
 }
 
+// busy is the error if a living process moves the thread.
+func (r *run) busy(take Take) error {
+	owner := r.thread.Owner
+	if owner == nil || !owner.Alive || r.thread.Lease != LeaseMoving || take == TakeOver {
+		return nil
+	}
+	return &BusyError{Thread: r.thread.ID, Owner: *owner}
+}
+
 // resume stores answers and goes on.
 func (r *run) resume(ctx context.Context, answers []interrupt.Answer, take Take) (*Turn, error) {
 	r.begin(ctx)
 	defer r.kill(nil)
 	r.take = take
-	if owner := r.thread.Owner; owner != nil && owner.Alive && r.thread.Lease == LeaseMoving && take != TakeOver {
-		return r.result(), &BusyError{Thread: r.thread.ID, Owner: *owner}
+	if err := r.busy(take); err != nil {
+		return r.result(), err
 	}
 	entries, err := r.answerEntries(answers)
 	if err != nil {
@@ -452,12 +468,16 @@ func (r *run) over() (*Turn, error) {
 
 // end ends the turn with an entry of its own.
 func (r *run) end(status Status, end *EndRecord, actor string, results []Result) (*Turn, error) {
-	entry := &Entry{Kind: KindEnd, Status: status, Step: r.head.Step, Actor: actor, Payload: Payload{End: end}}
-	if status != Failed && r.log != nil {
-		results = nil
-	}
+	return r.endWith(r.endEntry(status, end, actor), results)
+}
+
+func (r *run) endEntry(status Status, end *EndRecord, actor string) *Entry {
+	return &Entry{Kind: KindEnd, Status: status, Step: r.head.Step, Actor: actor, Payload: Payload{End: end}}
+}
+
+func (r *run) endWith(entry *Entry, results []Result) (*Turn, error) {
 	if err := r.commit(LeaseFree, []*Entry{entry}, results, Commit{}); err != nil {
-		if errors.Is(err, ErrCancelRequested) && status != Cancelled {
+		if errors.Is(err, ErrCancelRequested) && entry.Status != Cancelled {
 			return r.broken(errCancel)
 		}
 		return r.result(), fmt.Errorf("end the turn of thread %s: %w", r.thread.ID, err)
@@ -479,7 +499,10 @@ func (r *run) broken(err error) (*Turn, error) {
 		return r.result(), fmt.Errorf("thread %s: %w", r.thread.ID, err)
 	}
 	if r.log == nil {
-		return r.result(), err
+		if r.ctx.Err() == nil {
+			return r.result(), err
+		}
+		return r.result(), fmt.Errorf("%w: %w", ErrStopped, err)
 	}
 	if err := r.commit(LeaseFree, nil, nil, Commit{}); err != nil {
 		return r.result(), fmt.Errorf("stop thread %s: %w", r.thread.ID, err)

@@ -114,6 +114,9 @@ func (r *run) put(ctx context.Context, res Result) error {
 	if err := r.log.Put(context.WithoutCancel(ctx), res); err != nil {
 		return storeError{err}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.results = append(r.results, res)
 	return nil
 }
 
@@ -395,7 +398,7 @@ func (r *run) finishStep(outcomes []*outcome) (*Turn, error) {
 	switch {
 	case len(failed) > 0:
 		r.stopWatching()
-		return r.end(Failed, failure(failed), "", results)
+		return r.fail(failed, results)
 	case len(questions) > 0:
 		r.stopWatching()
 		if err := r.pause(questions, results); err != nil {
@@ -418,13 +421,19 @@ func (r *run) killed(cause error, results []Result) (*Turn, error) {
 	return r.broken(cause)
 }
 
-func failure(failed []*outcome) *EndRecord {
+// fail ends the turn because tasks failed.
+func (r *run) fail(failed []*outcome, results []Result) (*Turn, error) {
 	first := failed[0]
 	end := &EndRecord{Cause: first.err.Error(), Node: nodeOf(first.task.id), Task: first.task.id, Code: "task"}
 	for _, o := range failed[1:] {
 		end.Cause += fmt.Sprintf("; and %s: %v", o.task.id, o.err)
 	}
-	return end
+	entry := r.endEntry(Failed, end, "")
+	for _, o := range failed {
+		entry.Tasks = append(entry.Tasks, o.task.id)
+		o.task.noteRan(&entry.Payload)
+	}
+	return r.endWith(entry, results)
 }
 
 // commitStep applies the writes in task order, evaluates the routes over the
@@ -580,6 +589,7 @@ func (r *run) route(entry *Entry, outcomes []*outcome) (node string, err error) 
 			return o.task.node.name, err
 		}
 		routes[o.task.id] = targets
+		o.task.noteRan(&entry.Payload)
 		if _, ok := r.graph.after[o.task.node.name]; ok {
 			gated = true
 		}
@@ -594,6 +604,18 @@ func (r *run) route(entry *Entry, outcomes []*outcome) (node string, err error) 
 		entry.Payload.Routes = routes
 	}
 	return "", nil
+}
+
+// noteRan says in the log what a task resolved to, where its gate's question
+// does not say it already.
+func (t *Task) noteRan(p *Payload) {
+	if t.resolved == nil || findGate(t.asked, interrupt.Before, t.id) != nil {
+		return
+	}
+	if p.Ran == nil {
+		p.Ran = map[string]any{}
+	}
+	p.Ran[t.id] = t.resolved
 }
 
 // leads is where one finished task leads: its goto, else its conditional edge,

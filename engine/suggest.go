@@ -10,6 +10,13 @@ func EscapePointer(part string) string {
 // Nearest words a suggestion: the name that was probably meant, or nothing if
 // none is near.
 func Nearest(got string, names []string) string {
+	if best := nearest(got, names); best != "" {
+		return "did you mean " + best + "?"
+	}
+	return ""
+}
+
+func nearest(got string, names []string) string {
 	best, least := "", 3 // more than two letters wrong is another word
 	if len(got) <= 3 {
 		least = 2
@@ -19,10 +26,7 @@ func Nearest(got string, names []string) string {
 			best, least = name, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return "did you mean " + best + "?"
+	return best
 }
 
 // distance counts the letters to insert, remove, replace or swap with their
