@@ -44,6 +44,8 @@ type Options struct {
 	// Load rebuilds a stored graph, so that a turn goes on with the graph it
 	// began with. Without it only the engine's own graph can go on.
 	Load func(name string, definition []byte) (*Graph, error)
+	// Host is what the surroundings offer to nodes; nil is nothing.
+	Host Host
 	// Clock is the time; nil is the real one.
 	Clock clock.Clock
 }

@@ -18,6 +18,7 @@ var (
 	ErrVoid            = errors.New("question is void")
 	ErrNoStore         = errors.New("no store: an interrupt cannot be kept")
 	ErrStopped         = errors.New("stopped: the turn can be resumed")
+	ErrCancelled       = errors.New("the turn was cancelled")
 	ErrCancelRequested = errors.New("cancel was requested")
 	ErrStepLimit       = errors.New("step limit reached")
 	ErrGraphChanged    = errors.New("the graph changed in the middle of a turn")

@@ -14,7 +14,7 @@ const (
 	EventTurnStarted  EventType = "turn_started"  // an input was stored, or a turn is gone on with
 	EventTaskStarted  EventType = "task_started"  // Task, Node, Resolved
 	EventOutput       EventType = "output"        // Task, Text: a piece of what a task prints
-	EventTaskFinished EventType = "task_finished" // Task, Elapsed
+	EventTaskFinished EventType = "task_finished" // Task, Writes, Elapsed
 	EventTaskFailed   EventType = "task_failed"   // Task, Err, Elapsed
 	EventStep         EventType = "step"          // a step was committed: Seq, Status
 	EventQuestion     EventType = "question"      // Question, stored
@@ -34,6 +34,7 @@ type Event struct {
 	Node     string
 	Text     string
 	Resolved any
+	Writes   []Write
 	Status   Status
 	Question *interrupt.Question
 	Answer   *interrupt.Answer

@@ -36,9 +36,6 @@ type run struct {
 	events  sync.Mutex // events come one at a time, also from parallel tasks
 }
 
-// errCancel is the cause of a context that a cancel ended.
-var errCancel = errors.New("the turn was cancelled")
-
 // storeError marks an error that is the store's, not a node's.
 type storeError struct{ error }
 
@@ -213,41 +210,6 @@ func (r *run) context() context.Context {
 func (r *run) begin(ctx context.Context) {
 	if r.ctx == nil {
 		r.ctx, r.kill = context.WithCancelCause(ctx)
-	}
-}
-
-// watch looks, while tasks run, for a cancel from outside and for another
-// process that took the thread over. It ends with stopWatching.
-func (r *run) watch() {
-	if r.log == nil || r.unwatch != nil {
-		return
-	}
-	ctx, stop := context.WithCancel(r.ctx)
-	done := make(chan struct{})
-	fence := r.thread.Fence
-	go func() {
-		defer close(done)
-		for {
-			t, err := r.log.Wait(ctx)
-			switch {
-			case err != nil:
-				return
-			case t.Fence != fence:
-				r.kill(ErrConflict)
-				return
-			case t.CancelRequested:
-				r.kill(errCancel)
-				return
-			}
-		}
-	}()
-	r.unwatch = func() { stop(); <-done }
-}
-
-func (r *run) stopWatching() {
-	if r.unwatch != nil {
-		r.unwatch()
-		r.unwatch = nil
 	}
 }
 
@@ -478,7 +440,7 @@ func (r *run) endEntry(status Status, end *EndRecord, actor string) *Entry {
 func (r *run) endWith(entry *Entry, results []Result) (*Turn, error) {
 	if err := r.commit(LeaseFree, []*Entry{entry}, results, Commit{}); err != nil {
 		if errors.Is(err, ErrCancelRequested) && entry.Status != Cancelled {
-			return r.broken(errCancel)
+			return r.broken(ErrCancelled)
 		}
 		return r.result(), fmt.Errorf("end the turn of thread %s: %w", r.thread.ID, err)
 	}
@@ -491,7 +453,7 @@ func (r *run) endWith(entry *Entry, results []Result) (*Turn, error) {
 func (r *run) broken(err error) (*Turn, error) {
 	r.stopWatching()
 	switch {
-	case errors.Is(err, errCancel), errors.Is(err, ErrCancelRequested):
+	case errors.Is(err, ErrCancelled), errors.Is(err, ErrCancelRequested):
 		return r.end(Cancelled, &EndRecord{Cause: "cancelled while work ran", Code: "cancelled"}, "", nil)
 	case errors.Is(err, ErrConflict):
 		return r.result(), fmt.Errorf("thread %s was taken over by another process: %w", r.thread.ID, ErrConflict)

@@ -38,6 +38,7 @@ type Task struct {
 	resolved any
 	store    putter
 	emit     func(Event)
+	host     Host
 
 	mu       sync.Mutex
 	results  []Result       // stored ones of this task and base
@@ -86,6 +87,9 @@ func (t *Task) Step() int64 { return t.step }
 
 // Cwd is the folder where the thread was started; empty if it has none.
 func (t *Task) Cwd() string { return t.thread.Cwd }
+
+// Host is what the surroundings of the turn offer; nil is nothing.
+func (t *Task) Host() Host { return t.host }
 
 // Get is the value of a channel as the step began. It must not be changed.
 func (t *Task) Get(channel string) any { return t.state[channel] }

@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-agent/holdfast/internal/failpoint"
+	"github.com/holdfast-agent/holdfast/internal/value"
+)
+
+// commitStep applies the writes in task order, evaluates the routes over the
+// merged state and commits the step.
+func (r *run) commitStep(outcomes []*outcome) (*Turn, error) {
+	var ops []Op
+	for _, o := range outcomes {
+		ops = append(ops, o.ops...)
+	}
+	if err := r.twoWriters(ops); err != nil {
+		return r.stepFailed(outcomes, "channel", "", err)
+	}
+	changed, err := r.reduce(ops)
+	if err != nil {
+		return r.stepFailed(outcomes, "channel", "", err)
+	}
+	undo := r.apply(changed)
+	entry := &Entry{Kind: KindStep, Status: Running, Step: r.head.Step + 1, Payload: Payload{Ops: ops}}
+	if node, err := r.route(entry, outcomes); err != nil {
+		undo()
+		return r.stepFailed(outcomes, "router", node, err)
+	}
+	entries, leave := r.withGates(entry)
+	if leave != LeaseMoving {
+		r.stopWatching()
+	}
+	// If the process dies before this commit the results that are stored stay,
+	// and only the others run again; after it the step is done.
+	if err := failpoint.HitIn("engine.step.before", r.thread.ID); err != nil {
+		undo()
+		return r.broken(storeError{err})
+	}
+	if err := r.commit(leave, entries, nil, Commit{}); err != nil {
+		undo()
+		return r.broken(err)
+	}
+	if err := failpoint.HitIn("engine.step.after", r.thread.ID); err != nil {
+		return r.broken(storeError{err})
+	}
+	if r.log != nil && r.log.SnapshotDue() {
+		if err := r.log.Snapshot(context.WithoutCancel(r.ctx), r.state); err != nil {
+			r.emit(Event{Type: EventNote, Text: fmt.Sprintf("no snapshot was written, so that loading takes longer: %v", err), Err: err})
+		}
+	}
+	for _, note := range entry.Payload.Notes {
+		r.emit(Event{Type: EventNote, Text: note})
+	}
+	r.emit(Event{Type: EventStep, Seq: entry.Seq, Step: entry.Step, Status: r.thread.Status})
+	r.questionEvents(entries)
+	return nil, nil
+}
+
+// stepFailed ends the turn because of a step whose tasks all finished: their
+// results stay, so that only the merge and the routes are done again.
+func (r *run) stepFailed(outcomes []*outcome, code, node string, cause error) (*Turn, error) {
+	r.stopWatching()
+	var results []Result
+	for _, o := range outcomes {
+		if !o.stored {
+			results = append(results, o.result())
+		}
+	}
+	return r.end(Failed, &EndRecord{Cause: cause.Error(), Code: code, Node: node}, "", results)
+}
+
+// twoWriters finds an overwrite channel that two tasks of one step write.
+func (r *run) twoWriters(ops []Op) error {
+	writer := map[string]string{}
+	for _, op := range ops {
+		if ch := r.graph.channels[op.Channel]; ch.Reduce != nil || ch.Reducer != Overwrite {
+			continue
+		}
+		if first, ok := writer[op.Channel]; ok && first != op.Task {
+			return fmt.Errorf("tasks %s and %s both write channel %s in one step: its reducer is overwrite, which takes one writer; use append or another reducer", first, op.Task, op.Channel)
+		}
+		writer[op.Channel] = op.Task
+	}
+	return nil
+}
+
+// reduce gives the channels that operations change, with their new values. A
+// Go reducer runs here: its operation becomes a set of the result.
+func (r *run) reduce(ops []Op) (changed map[string]any, err error) {
+	changed = make(map[string]any, len(ops))
+	for i := range ops {
+		op := &ops[i]
+		current, ok := changed[op.Channel]
+		if !ok {
+			current = r.state[op.Channel]
+		}
+		if op.Op == "" {
+			v, err := r.graph.channels[op.Channel].reduceInGo(current, op.Value)
+			if err != nil {
+				return nil, fmt.Errorf("channel %s: its reducer: %w", op.Channel, err)
+			}
+			op.Op, op.Value = OpSet, v
+		}
+		v, err := op.Apply(current)
+		if err != nil {
+			if op.Task != "" {
+				return nil, fmt.Errorf("write of task %s: %w", op.Task, err)
+			}
+			return nil, err
+		}
+		changed[op.Channel] = v
+	}
+	return changed, nil
+}
+
+func (c *channel) reduceInGo(current, write any) (out any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	if out, err = c.Reduce(current, write); err != nil {
+		return nil, err
+	}
+	out, _, err = value.Normalize(out)
+	return out, err
+}
+
+// apply changes the state and gives a way back.
+func (r *run) apply(changed map[string]any) (undo func()) {
+	before := make(map[string]any, len(changed))
+	for name, v := range changed {
+		if old, had := r.state[name]; had {
+			before[name] = old
+		}
+		r.state[name] = v
+	}
+	return func() {
+		for name := range changed {
+			if old, had := before[name]; had {
+				r.state[name] = old
+			} else {
+				delete(r.state, name)
+			}
+		}
+	}
+}

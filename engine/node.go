@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/holdfast-agent/holdfast/internal/failpoint"
+	"github.com/holdfast-agent/holdfast/internal/value"
+	"github.com/holdfast-agent/holdfast/interrupt"
+)
+
+func (r *run) newTask(id string, base int64, p *plan) *Task {
+	t := &Task{
+		id: id, node: r.graph.nodes[nodeOf(id)], thread: r.thread, base: base,
+		turn: r.thread.Turn, step: r.head.Step + 1, state: State(r.state),
+		store: r, emit: r.emit, host: r.e.o.Host,
+	}
+	if p != nil {
+		t.gate = p.gates[id]
+	}
+	for _, res := range r.results {
+		if res.Task == id && res.Kind != ResultTask {
+			t.results = append(t.results, res)
+		}
+	}
+	if len(r.tail) > 1 && r.tail[0].Seq == base {
+		for _, q := range r.asked() {
+			if q.question.Task == id {
+				t.asked = append(t.asked, q)
+			}
+		}
+	}
+	return t
+}
+
+// runTask runs a node once and sorts out how it went.
+func (r *run) runTask(o *outcome) {
+	t := o.task
+	if t.node == nil {
+		o.err = fmt.Errorf("there is no node %q in graph %s", nodeOf(t.id), r.graph.name)
+		return
+	}
+	began := r.e.o.Clock.Now()
+	output, err := r.runNode(t)
+	elapsed := func() time.Duration { return r.e.o.Clock.Now().Sub(began) }
+	var storeErr storeError
+	t.mu.Lock()
+	question, failure := t.question, t.failure
+	t.mu.Unlock()
+	switch {
+	case errors.As(err, &storeErr) || errors.As(failure, &storeErr):
+		o.err = storeErr
+		return
+	case failure != nil:
+		err = failure
+	case question != nil:
+		o.question = question
+		return
+	case err == nil && output.Ask != nil:
+		if o.question, err = t.returned(*output.Ask); err == nil {
+			return
+		}
+	case err == nil:
+		err = o.check(r.graph, output)
+	}
+	switch {
+	case err == nil:
+		r.emit(Event{Type: EventTaskFinished, Step: t.step, Task: t.id, Node: t.node.name, Writes: o.output.Writes, Elapsed: elapsed()})
+	case r.ctx.Err() != nil:
+		o.aborted, o.ops = true, nil
+	default:
+		o.err = err
+		r.emit(Event{Type: EventTaskFailed, Step: t.step, Task: t.id, Node: t.node.name, Err: err, Elapsed: elapsed()})
+	}
+}
+
+// returned is the question of a node that returned it: the one after those
+// that it was answered already.
+func (t *Task) returned(a Ask) (*interrupt.Question, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ordinal := t.asks
+	for _, q := range t.asked {
+		if !q.question.IsGate() && !q.question.IsDoubt() && q.answer != nil && q.question.Ordinal >= ordinal {
+			ordinal = q.question.Ordinal + 1
+		}
+	}
+	_, err := t.ask(a, ordinal)
+	if t.question != nil {
+		return t.question, nil
+	}
+	return nil, err
+}
+
+// runNode resolves, guards and runs a node. A panic is a failed task.
+func (r *run) runNode(t *Task) (output Output, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.emit(Event{Type: EventNote, Task: t.id, Node: t.node.name, Text: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())})
+			err = fmt.Errorf("panic: %v", p)
+			if brokeErr := t.broke(r.ctx, "", t.node.OnCrash, err); brokeErr != nil {
+				err = brokeErr
+			}
+		}
+	}()
+	if t.node.Resolve != nil {
+		if t.resolved, err = r.resolve(t.id, t.base, t.gate); err != nil {
+			return Output{}, err
+		}
+		for _, q := range t.asked {
+			if q.question.Payload.Kind == interrupt.Before && !value.Equal(q.question.Shows, t.resolved) {
+				return Output{}, fmt.Errorf("what would run now is not what was approved in %s: approved was %s, now it is %s",
+					q.question.ID(), jsonText(q.question.Shows), jsonText(t.resolved))
+			}
+		}
+	}
+	ctx := context.WithValue(r.ctx, taskKey{}, t)
+	if t.node.OnCrash.guards() {
+		t.mu.Lock()
+		done, err := t.settle(ctx, "", t.node.OnCrash, t.resolved)
+		if err == nil && done == nil {
+			err = t.put(ctx, ResultIntent, "", []byte("null"))
+		}
+		t.mu.Unlock()
+		switch {
+		case err != nil:
+			return Output{}, err
+		case done != nil:
+			return t.settled(done.Value)
+		}
+	}
+	r.emit(Event{Type: EventTaskStarted, Step: t.step, Task: t.id, Node: t.node.name, Resolved: t.resolved})
+	// If the process dies while the node runs, a node that guards its work
+	// left an intent without a result; any other runs again.
+	if err := failpoint.HitIn("engine.node.before", r.thread.ID); err != nil {
+		return Output{}, err
+	}
+	output, err = t.node.Run(ctx, t)
+	if err != nil {
+		return output, t.broke(r.ctx, "", t.node.OnCrash, err)
+	}
+	return output, failpoint.HitIn("engine.node.after", r.thread.ID)
+}
+
+// settled is the output of a node of which a person said that it is done.
+func (t *Task) settled(v any) (Output, error) {
+	if t.node.Settle != nil {
+		return t.node.Settle(v)
+	}
+	if v == nil {
+		return Output{}, nil
+	}
+	writes, ok := v.(map[string]any)
+	if !ok {
+		return Output{}, fmt.Errorf("the result given for node %s is %s; it must be an object of channels and values", t.node.name, kindOf(v))
+	}
+	var output Output
+	for _, name := range sortedKeys(writes) {
+		output = output.Set(name, writes[name])
+	}
+	return output, nil
+}
