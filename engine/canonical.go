@@ -37,6 +37,13 @@ func canonicalForm(g *Graph) ([]byte, error) {
 		}
 		c["type"] = n.Type
 		c["on_crash"] = string(n.OnCrash)
+		if n.Barrier != nil {
+			barrier := map[string]any{"wait_for": n.Barrier.WaitFor}
+			if n.Barrier.Min > 0 {
+				barrier["min"] = n.Barrier.Min
+			}
+			c["barrier"] = barrier
+		}
 		nodes[name] = c
 		versions[n.Type] = max(n.Version, toInt(versions[n.Type]))
 		for _, to := range n.plain {

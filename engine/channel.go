@@ -122,8 +122,12 @@ func (g *Graph) opOf(task string, w Write) (Op, bool, error) {
 		return Op{}, false, fmt.Errorf("channel %s: %w", w.Channel, err)
 	}
 	if size := value.Size(v); size > MaxValue {
-		return Op{}, false, fmt.Errorf("channel %s: the written value has %d bytes of JSON; at most %d are possible: write less at a time, or a file and its path", w.Channel, size, MaxValue)
+		return Op{}, false, tooLarge(w.Channel, size)
 	}
 	op, err := ch.op(task, v, w.Overwrite)
 	return op, replaced, err
+}
+
+func tooLarge(channel string, size int) error {
+	return fmt.Errorf("channel %s: the written value has %d bytes of JSON; at most %d are possible: write less at a time, or a file and its path", channel, size, MaxValue)
 }

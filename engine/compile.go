@@ -120,6 +120,7 @@ func Compile(d Definition) (*Graph, error) {
 	c.compileNodes()
 	c.compileEdges()
 	c.compileConditional()
+	c.compileBarriers()
 	c.compileGates("interrupt_before", d.InterruptBefore, c.g.before)
 	c.compileGates("interrupt_after", d.InterruptAfter, c.g.after)
 	c.checkReach()

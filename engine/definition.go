@@ -85,6 +85,8 @@ type Func func(ctx context.Context, t *Task) (Output, error)
 type Node struct {
 	Run     Func
 	OnCrash OnCrash // of the node as a whole; empty: CrashRetry
+	// Barrier makes the node a join.
+	Barrier *Barrier
 
 	// The rest is for node types that files can name.
 
@@ -102,6 +104,16 @@ type Node struct {
 	// Lives looks at the newest note of an intent (see Task.Note) and gives the
 	// id of a process of it that still lives, or 0.
 	Lives func(note any) int
+}
+
+// Barrier makes a node wait for several others: it runs once, in the step
+// after the last of them finished and led to it. Such an arrival is part of the
+// log and used up when the join runs.
+type Barrier struct {
+	WaitFor []string // nodes with an edge to this one
+	// Min makes it a quorum: so many arrivals are enough. What comes late
+	// settles a debt and is not counted for the next round. 0: all.
+	Min int
 }
 
 // Edge leads from a node (or Start) to a node (or End).
@@ -143,10 +155,24 @@ type Output struct {
 	Writes []Write
 	// Goto replaces the node's own edges: nodes, or End.
 	Goto []string
+	// Sends are tasks of the next step, beside where the node leads: each runs a
+	// node on the state with its own input laid over it.
+	Sends []Send
 	// Ask pauses the task. When the answer is in, the node runs again from its
 	// top and finds it in Task.Answer.
 	Ask *Ask
 }
+
+// Send is a task "node[i]" of the next step. Its input is seen by that task
+// alone, as the values of those channels; what it writes goes to the channels
+// of all, in the order of the sends.
+type Send struct {
+	Node  string
+	Input Values
+}
+
+// MaxSends bounds the sends of one step.
+const MaxSends = 10_000
 
 // Ask is a question of a node.
 type Ask struct {
@@ -167,6 +193,12 @@ func Set(channel string, v any) Output {
 // Set adds a write.
 func (o Output) Set(channel string, v any) Output {
 	o.Writes = append(o.Writes[:len(o.Writes):len(o.Writes)], Write{Channel: channel, Value: v})
+	return o
+}
+
+// Send adds a task of the next step.
+func (o Output) Send(node string, input Values) Output {
+	o.Sends = append(o.Sends[:len(o.Sends):len(o.Sends)], Send{Node: node, Input: input})
 	return o
 }
 

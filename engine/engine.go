@@ -125,7 +125,7 @@ func (e *Engine) Start(ctx context.Context, thread string, in Input) (*Turn, err
 		return nil, errors.New("this engine has no graph to start a turn with")
 	}
 	if _, _, err := e.inputOps(nil, in); err != nil {
-		return nil, fmt.Errorf("input of thread %s: %w", thread, err)
+		return nil, fmt.Errorf("input of thread %s: %w (%w)", thread, err, ErrInvalid)
 	}
 	if e.store == nil {
 		r := &run{e: e, graph: e.graph, thread: Thread{ID: thread, Cwd: in.Cwd}, state: map[string]any{}}

@@ -75,10 +75,15 @@ type Entry struct {
 // Payload is what an entry holds beside its columns, stored as JSON. Which
 // fields are set follows from the kind.
 type Payload struct {
-	Ops       []Op                `json:"ops,omitempty"`      // input, step, update: how the state changed
-	Input     *InputRecord        `json:"input,omitempty"`    // input
-	Routes    map[string][]string `json:"routes,omitempty"`   // step with after gates: task -> where it leads
+	Ops   []Op         `json:"ops,omitempty"`   // input, step, update: how the state changed
+	Input *InputRecord `json:"input,omitempty"` // input
+	// Routes of a step with gates behind its nodes: task -> where it leads. The
+	// arrivals and debts beside it are then those before the step.
+	Routes    map[string][]string `json:"routes,omitempty"`
+	Sends     map[string]Values   `json:"sends,omitempty"`    // step: task -> its own input
 	Arrivals  map[string][]string `json:"arrivals,omitempty"` // joins that still wait -> members that arrived
+	Rejected  []string            `json:"rejected,omitempty"` // nodes whose gate was rejected in this turn
+	Debts     map[string][]string `json:"debts,omitempty"`    // joins that ran on a quorum -> members that come late
 	Question  *interrupt.Question `json:"question,omitempty"` // pause
 	Interrupt *InterruptRecord    `json:"interrupt,omitempty"`
 	Answer    *interrupt.Answer   `json:"answer,omitempty"` // answer

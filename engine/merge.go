@@ -10,7 +10,7 @@ import (
 
 // commitStep applies the writes in task order, evaluates the routes over the
 // merged state and commits the step.
-func (r *run) commitStep(outcomes []*outcome) (*Turn, error) {
+func (r *run) commitStep(p plan, outcomes []*outcome) (*Turn, error) {
 	var ops []Op
 	for _, o := range outcomes {
 		ops = append(ops, o.ops...)
@@ -24,7 +24,7 @@ func (r *run) commitStep(outcomes []*outcome) (*Turn, error) {
 	}
 	undo := r.apply(changed)
 	entry := &Entry{Kind: KindStep, Status: Running, Step: r.head.Step + 1, Payload: Payload{Ops: ops}}
-	if node, err := r.route(entry, outcomes); err != nil {
+	if node, err := r.route(entry, p.frontier, outcomes); err != nil {
 		undo()
 		return r.stepFailed(outcomes, "router", node, err)
 	}

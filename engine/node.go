@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"time"
 
@@ -12,11 +13,17 @@ import (
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
-func (r *run) newTask(id string, base int64, p *plan) *Task {
+// newTask makes what a node sees. Base is where the task stands: the entry
+// that made it ready.
+func (r *run) newTask(id string, base *Entry, p *plan) *Task {
 	t := &Task{
-		id: id, node: r.graph.nodes[nodeOf(id)], thread: r.thread, base: base,
+		id: id, node: r.graph.nodes[nodeOf(id)], thread: r.thread, base: base.Seq,
 		turn: r.thread.Turn, step: r.head.Step + 1, state: State(r.state),
 		store: r, emit: r.emit, host: r.e.o.Host,
+	}
+	if input, sent := base.Payload.Sends[id]; sent {
+		t.state = maps.Clone(t.state)
+		maps.Copy(t.state, input)
 	}
 	if p != nil {
 		t.gate = p.gates[id]
@@ -26,7 +33,7 @@ func (r *run) newTask(id string, base int64, p *plan) *Task {
 			t.results = append(t.results, res)
 		}
 	}
-	if len(r.tail) > 1 && r.tail[0].Seq == base {
+	if len(r.tail) > 1 && r.tail[0].Seq == base.Seq {
 		for _, q := range r.asked() {
 			if q.question.Task == id {
 				t.asked = append(t.asked, q)
@@ -107,7 +114,7 @@ func (r *run) runNode(t *Task) (output Output, err error) {
 		}
 	}()
 	if t.node.Resolve != nil {
-		if t.resolved, err = r.resolve(t.id, t.base, t.gate); err != nil {
+		if t.resolved, err = r.resolve(t.id, r.base(), t.gate); err != nil {
 			return Output{}, err
 		}
 		for _, q := range t.asked {

@@ -20,34 +20,33 @@ type outcome struct {
 	stored   bool // its result is in the results table
 }
 
-// storedOutput is a finished task's output as the results table holds it.
-type storedOutput struct {
-	Writes []storedWrite `json:"writes,omitempty"`
-	Goto   []string      `json:"goto,omitempty"`
-}
-
-type storedWrite struct {
-	Channel   string `json:"channel"`
-	Value     any    `json:"value"`
-	Overwrite bool   `json:"overwrite,omitempty"`
-}
-
+// result is a finished task's output as the results table holds it.
 func (o *outcome) result() Result {
-	writes := make([]any, len(o.output.Writes))
-	for i, w := range o.output.Writes {
-		write := map[string]any{"channel": w.Channel, "value": w.Value}
-		if w.Overwrite {
-			write["overwrite"] = true
+	doc := map[string]any{}
+	if list := o.output.Writes; len(list) > 0 {
+		writes := make([]any, len(list))
+		for i, w := range list {
+			write := map[string]any{"channel": w.Channel, "value": w.Value}
+			if w.Overwrite {
+				write["overwrite"] = true
+			}
+			writes[i] = write
 		}
-		writes[i] = write
+		doc["writes"] = writes
 	}
-	targets := make([]any, len(o.output.Goto))
-	for i, to := range o.output.Goto {
-		targets[i] = to
-	}
-	doc := map[string]any{"writes": writes}
 	if o.output.Goto != nil {
+		targets := make([]any, len(o.output.Goto))
+		for i, to := range o.output.Goto {
+			targets[i] = to
+		}
 		doc["goto"] = targets
+	}
+	if list := o.output.Sends; len(list) > 0 {
+		sends := make([]any, len(list))
+		for i, s := range list {
+			sends[i] = map[string]any{"node": s.Node, "input": map[string]any(s.Input)}
+		}
+		doc["sends"] = sends
 	}
 	return Result{Task: o.task.id, N: 0, Kind: ResultTask, Value: value.Append(nil, doc)}
 }
@@ -76,22 +75,38 @@ func decodeOutput(raw []byte) (Output, error) {
 	if err != nil {
 		return Output{}, err
 	}
-	var stored storedOutput
-	if err := into(v, &stored); err != nil {
-		return Output{}, err
+	doc, ok := v.(map[string]any)
+	if !ok {
+		return Output{}, fmt.Errorf("it is %s and not an object", kindOf(v))
 	}
-	doc, _ := v.(map[string]any)
-	writes, _ := doc["writes"].([]any)
-	output := Output{Goto: stored.Goto}
-	for i, w := range stored.Writes {
-		if i < len(writes) {
-			if m, ok := writes[i].(map[string]any); ok {
-				w.Value = m["value"] // as decoded here, where integers stay integers
-			}
+	var output Output
+	for _, item := range items(doc["writes"]) {
+		name, _ := item["channel"].(string)
+		overwrite, _ := item["overwrite"].(bool)
+		output.Writes = append(output.Writes, Write{Channel: name, Value: item["value"], Overwrite: overwrite})
+	}
+	if list, ok := doc["goto"].([]any); ok {
+		output.Goto = []string{}
+		for _, to := range list {
+			name, _ := to.(string)
+			output.Goto = append(output.Goto, name)
 		}
-		output.Writes = append(output.Writes, Write(w))
+	}
+	for _, item := range items(doc["sends"]) {
+		name, _ := item["node"].(string)
+		input, _ := item["input"].(map[string]any)
+		output.Sends = append(output.Sends, Send{Node: name, Input: input})
 	}
 	return output, nil
+}
+
+func items(v any) []map[string]any {
+	list, _ := v.([]any)
+	out := make([]map[string]any, len(list))
+	for i, item := range list {
+		out[i], _ = item.(map[string]any)
+	}
+	return out
 }
 
 // check validates an output and makes its operations.
@@ -113,6 +128,38 @@ func (o *outcome) check(g *Graph, output Output) error {
 			return fmt.Errorf("goto %q: there is no such node; there are %s", to, strings.Join(g.Nodes(), ", "))
 		}
 	}
+	if len(output.Sends) > MaxSends {
+		return fmt.Errorf("it sends %d tasks; at most %d are possible in a step", len(output.Sends), MaxSends)
+	}
+	for i, send := range output.Sends {
+		input, err := g.sendInput(send)
+		if err != nil {
+			return fmt.Errorf("send %d: %w", i, err)
+		}
+		output.Sends[i].Input = input
+	}
 	o.output, o.ops = output, ops
 	return nil
+}
+
+// sendInput checks a send: the whole batch is, before any of it runs.
+func (g *Graph) sendInput(send Send) (Values, error) {
+	if g.nodes[send.Node] == nil {
+		return nil, fmt.Errorf("there is no node %q; there are %s", send.Node, strings.Join(g.Nodes(), ", "))
+	}
+	input := make(Values, len(send.Input))
+	for _, name := range sortedKeys(send.Input) {
+		if g.channels[name] == nil {
+			return nil, fmt.Errorf("input for node %s: %w", send.Node, g.unknownChannel(name))
+		}
+		v, _, err := value.Normalize(send.Input[name])
+		if err != nil {
+			return nil, fmt.Errorf("input for node %s: channel %s: %w", send.Node, name, err)
+		}
+		if size := value.Size(v); size > MaxValue {
+			return nil, tooLarge(name, size)
+		}
+		input[name] = v
+	}
+	return input, nil
 }

@@ -13,12 +13,13 @@ import (
 // plan is what comes next, computed from the log alone: the same base and the
 // same questions and answers give the same plan in every process.
 type plan struct {
+	frontier                              // what the base leads to
 	tasks    []string                     // to run now, in task order
 	ask      []*interrupt.Question        // gates that were not asked yet
 	pending  []interrupt.Question         // questions that wait for an answer
 	gates    map[string]*interrupt.Answer // what the gate of a task was told
 	shown    map[string]any               // what the approver of a task was shown
-	rejected bool                         // a gate was rejected on this base
+	refused  bool                         // a gate was rejected on this base
 	why      string                       // how, for the end of the turn
 	err      error                        // a gate cannot be shown
 	task     string                       // whose
@@ -44,22 +45,26 @@ func (r *run) plan(base *Entry, known []asked) plan {
 	if len(p.pending) > 0 {
 		return p
 	}
-	ready := r.afterGates(base, known, &p)
+	p.frontier = r.afterGates(base, known, &p)
 	if len(p.ask) > 0 || p.err != nil {
 		return p
 	}
-	r.beforeGates(base, known, ready, &p)
-	sort.Strings(p.tasks)
+	r.beforeGates(base, known, &p)
+	sort.SliceStable(p.tasks, func(i, j int) bool { return taskLess(p.tasks[i], p.tasks[j]) })
 	return p
 }
 
-// afterGates gives the tasks that are ready once the gates behind the nodes of
-// the base are decided.
-func (r *run) afterGates(base *Entry, known []asked, p *plan) []string {
-	if base.Payload.Routes == nil {
-		return base.Next
+// afterGates gives what is ready once the gates behind the nodes of the base
+// are decided.
+func (r *run) afterGates(base *Entry, known []asked, p *plan) frontier {
+	before := frontier{
+		ready: base.Next, arrivals: base.Payload.Arrivals, debts: base.Payload.Debts,
+		rejected: base.Payload.Rejected,
 	}
-	var ready []string
+	if base.Payload.Routes == nil {
+		return before
+	}
+	var routes []led
 	for _, task := range base.Tasks {
 		gate, gated := r.graph.after[nodeOf(task)]
 		to := base.Payload.Routes[task]
@@ -82,29 +87,26 @@ func (r *run) afterGates(base *Entry, known []asked, p *plan) []string {
 				}
 			}
 		}
-		for _, next := range to {
-			if next != End && !slices.Contains(ready, next) {
-				ready = append(ready, next)
-			}
-		}
+		routes = append(routes, led{task, to})
 	}
 	for _, q := range p.ask {
 		if err := q.Seal(base.Seq); err != nil {
 			p.err, p.task = err, q.Task
 		}
 	}
-	sort.Strings(ready)
-	return ready
+	after := r.graph.advance(before, routes)
+	after.rejected = append(slices.Clone(after.rejected), p.frontier.rejected...)
+	return after
 }
 
 // beforeGates sorts the ready tasks into those to ask about and those to run.
 // A rejected one is replaced by its on_reject node, which may have a gate too.
-func (r *run) beforeGates(base *Entry, known []asked, ready []string, p *plan) {
+func (r *run) beforeGates(base *Entry, known []asked, p *plan) {
 	seen := map[string]bool{}
-	for _, task := range ready {
+	for _, task := range p.ready {
 		seen[task] = true
 	}
-	queue := slices.Clone(ready)
+	queue := slices.Clone(p.ready)
 	for len(queue) > 0 {
 		task := queue[0]
 		queue = queue[1:]
@@ -117,7 +119,7 @@ func (r *run) beforeGates(base *Entry, known []asked, ready []string, p *plan) {
 		switch {
 		case q == nil:
 			question := r.gateQuestion(interrupt.Before, gate, task)
-			shows, err := r.resolve(task, base.Seq, p.gates[task])
+			shows, err := r.resolve(task, base, p.gates[task])
 			if err == nil {
 				question.Shows = shows
 				err = question.Seal(base.Seq)
@@ -145,7 +147,8 @@ func (r *run) beforeGates(base *Entry, known []asked, ready []string, p *plan) {
 }
 
 func (p *plan) reject(q *asked, where, task string) {
-	p.rejected = true
+	p.refused = true
+	p.rejected = append(slices.Clone(p.rejected), nodeOf(task))
 	if p.why != "" {
 		return
 	}
@@ -179,7 +182,7 @@ func (r *run) gateQuestion(kind interrupt.Kind, gate Gate, task string) *interru
 }
 
 // resolve gives what a task is about to do, as an approver is shown it.
-func (r *run) resolve(task string, base int64, gate *interrupt.Answer) (shows any, err error) {
+func (r *run) resolve(task string, base *Entry, gate *interrupt.Answer) (shows any, err error) {
 	n := r.graph.nodes[nodeOf(task)]
 	if n.Resolve == nil {
 		return nil, nil
@@ -215,7 +218,7 @@ func (r *run) withGates(entry *Entry) ([]*Entry, Lease) {
 		return entries, LeaseMoving
 	case len(p.ask) > 0:
 		return append(entries, r.pauseEntries(p.ask, entry.Step)...), r.paused()
-	case len(p.tasks) == 0 && !p.rejected:
+	case len(p.tasks) == 0 && !p.refused && len(p.arrivals) == 0:
 		entry.Status = Done
 		return entries, LeaseFree
 	}

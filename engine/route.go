@@ -4,16 +4,32 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
+// frontier is what is ready after a step, and what joins still wait for.
+type frontier struct {
+	ready    []string            // task ids, in task order
+	arrivals map[string][]string // join -> members that arrived
+	debts    map[string][]string // join -> members that come too late to count
+	rejected []string            // nodes whose gate was rejected in this turn
+}
+
+// led is where one finished task leads.
+type led struct {
+	task    string
+	targets []string
+}
+
 // route evaluates where the finished tasks lead, over the merged state.
-func (r *run) route(entry *Entry, outcomes []*outcome) (node string, err error) {
+func (r *run) route(entry *Entry, before frontier, outcomes []*outcome) (node string, err error) {
+	entry.Payload.Rejected = before.rejected
 	gated := false
-	routes := make(map[string][]string, len(outcomes))
-	next := map[string]bool{}
+	routes := make([]led, 0, len(outcomes))
+	sent := map[string]int{}
 	for _, o := range outcomes {
 		entry.Tasks = append(entry.Tasks, o.task.id)
 		entry.Payload.Notes = append(entry.Payload.Notes, o.task.notes...)
@@ -21,22 +37,187 @@ func (r *run) route(entry *Entry, outcomes []*outcome) (node string, err error) 
 		if err != nil {
 			return o.task.node.name, err
 		}
-		routes[o.task.id] = targets
+		for _, send := range o.output.Sends {
+			id := fmt.Sprintf("%s[%d]", send.Node, sent[send.Node])
+			sent[send.Node]++
+			if entry.Payload.Sends == nil {
+				entry.Payload.Sends = map[string]Values{}
+			}
+			entry.Payload.Sends[id] = send.Input
+			targets = append(targets[:len(targets):len(targets)], id)
+		}
+		if n := len(entry.Payload.Sends); n > MaxSends {
+			return o.task.node.name, fmt.Errorf("the tasks of this step send %d tasks together; at most %d are possible", n, MaxSends)
+		}
+		routes = append(routes, led{o.task.id, targets})
 		o.task.noteRan(&entry.Payload)
 		if _, ok := r.graph.after[o.task.node.name]; ok {
 			gated = true
 		}
-		for _, to := range targets {
-			if to != End {
-				next[to] = true
+	}
+	if gated {
+		// What becomes ready is known when the gates are decided. Next says what
+		// would, so that a reader sees where the turn stands.
+		entry.Payload.Routes = make(map[string][]string, len(routes))
+		for _, l := range routes {
+			entry.Payload.Routes[l.task] = l.targets
+		}
+		entry.Payload.Arrivals, entry.Payload.Debts = before.arrivals, before.debts
+		entry.Next = r.graph.advance(before, routes).ready
+		return "", nil
+	}
+	after := r.graph.advance(before, routes)
+	entry.Next, entry.Payload.Arrivals, entry.Payload.Debts = after.ready, after.arrivals, after.debts
+	return "", nil
+}
+
+// advance computes what is ready from where the finished tasks lead. An edge
+// into a join does not trigger it: it counts as the arrival of the task's node.
+func (g *Graph) advance(before frontier, routes []led) frontier {
+	after := frontier{arrivals: cloneLists(before.arrivals), debts: cloneLists(before.debts), rejected: before.rejected}
+	ready := map[string]bool{}
+	touched := map[string]bool{}
+	for _, l := range routes {
+		member := nodeOf(l.task)
+		for _, to := range l.targets {
+			n := g.nodes[to]
+			if n == nil || n.Barrier == nil || !slices.Contains(n.Barrier.WaitFor, member) {
+				if to != End {
+					ready[to] = true
+				}
+				continue
+			}
+			touched[to] = true
+			if !slices.Contains(after.arrivals[to], member) {
+				after.arrivals[to] = append(after.arrivals[to], member)
 			}
 		}
 	}
-	entry.Next = sortedKeys(next)
-	if gated {
-		entry.Payload.Routes = routes
+	for join := range touched {
+		g.fire(join, &after, before, ready)
 	}
-	return "", nil
+	after.ready = taskOrder(ready)
+	return after
+}
+
+// fire settles debts and looks whether a join has enough arrivals to run.
+func (g *Graph) fire(join string, after *frontier, before frontier, ready map[string]bool) {
+	barrier := g.nodes[join].Barrier
+	arrived := after.arrivals[join]
+	for _, late := range before.debts[join] {
+		if at := slices.Index(arrived, late); at >= 0 {
+			arrived = slices.Delete(slices.Clone(arrived), at, at+1)
+			owed := after.debts[join]
+			after.debts[join] = slices.DeleteFunc(slices.Clone(owed), func(m string) bool { return m == late })
+		}
+	}
+	need := barrier.Min
+	if need <= 0 {
+		need = len(barrier.WaitFor)
+	}
+	if len(arrived) >= need {
+		ready[join] = true
+		for _, member := range barrier.WaitFor {
+			if !slices.Contains(arrived, member) && !slices.Contains(after.debts[join], member) {
+				after.debts[join] = append(after.debts[join], member)
+			}
+		}
+		arrived = nil
+	}
+	sort.Strings(arrived)
+	after.arrivals[join] = arrived
+	if len(arrived) == 0 {
+		delete(after.arrivals, join)
+	}
+	sort.Strings(after.debts[join])
+	if len(after.debts[join]) == 0 {
+		delete(after.debts, join)
+	}
+}
+
+// starved names the joins that wait when nothing is left to run.
+func (g *Graph) starved(arrivals map[string][]string) string {
+	var parts []string
+	for _, join := range sortedKeys(arrivals) {
+		var missing []string
+		for _, member := range g.nodes[join].Barrier.WaitFor {
+			if !slices.Contains(arrivals[join], member) {
+				missing = append(missing, member)
+			}
+		}
+		parts = append(parts, fmt.Sprintf("join %s has %s and waits for %s", join, strings.Join(arrivals[join], ", "), strings.Join(missing, ", ")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// rejectedBranch reports whether a join waits for a node that a rejected one
+// would have led to: its turn is rejected then, and not starved.
+func (g *Graph) rejectedBranch(f frontier) bool {
+	forward := map[string][]string{}
+	for name, n := range g.nodes {
+		forward[name] = n.leads()
+	}
+	for _, from := range f.rejected {
+		reached := reach(from, forward)
+		for join, arrived := range f.arrivals {
+			for _, member := range g.nodes[join].Barrier.WaitFor {
+				if reached[member] && !slices.Contains(arrived, member) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// leads is where the edges of a node lead.
+func (n *node) leads() []string {
+	if n.route == nil {
+		return n.plain
+	}
+	var out []string
+	for _, to := range n.route.Routes {
+		out = append(out, to)
+	}
+	return out
+}
+
+func cloneLists(m map[string][]string) map[string][]string {
+	out := make(map[string][]string, len(m))
+	for k, v := range m {
+		out[k] = slices.Clone(v)
+	}
+	return out
+}
+
+// taskOrder sorts task ids: by the bytes of the node's name, the node's plain
+// task first, then its sends in the order in which they were sent.
+func taskOrder(ids map[string]bool) []string {
+	out := sortedKeys(ids)
+	sort.SliceStable(out, func(i, j int) bool { return taskLess(out[i], out[j]) })
+	return out
+}
+
+func taskLess(a, b string) bool {
+	nodeA, indexA := splitTask(a)
+	nodeB, indexB := splitTask(b)
+	if nodeA != nodeB {
+		return nodeA < nodeB
+	}
+	return indexA < indexB
+}
+
+// splitTask takes a task id apart; the index of a plain task is -1.
+func splitTask(id string) (node string, index int) {
+	node, rest, sent := strings.Cut(id, "[")
+	if !sent {
+		return node, -1
+	}
+	index, err := strconv.Atoi(strings.TrimSuffix(rest, "]"))
+	if err != nil {
+		return node, -1
+	}
+	return node, index
 }
 
 // noteRan says in the log what a task resolved to, where its gate's question

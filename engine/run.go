@@ -134,11 +134,12 @@ func (r *run) open() []interrupt.Question {
 // commit appends entries and stores results in one transaction, and takes what
 // follows from them into the run.
 func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) error {
+	turn := r.thread.Turn
 	for _, entry := range entries {
-		entry.Turn = r.thread.Turn
 		if entry.Kind == KindInput {
-			entry.Turn++
+			turn++ // and so are the gates that it leads to
 		}
+		entry.Turn = turn
 		if entry.At.IsZero() {
 			entry.At = r.e.now()
 		}
@@ -223,7 +224,7 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 		changed, err = r.reduce(ops)
 	}
 	if err != nil {
-		return r.result(), fmt.Errorf("input of thread %s: %w", r.thread.ID, err)
+		return r.result(), fmt.Errorf("input of thread %s: %w (%w)", r.thread.ID, err, ErrInvalid)
 	}
 	if in.MaxSteps <= 0 {
 		in.MaxSteps = DefaultMaxSteps
@@ -394,8 +395,10 @@ func (r *run) loop() (*Turn, error) {
 			if goOn, err := r.wait(p.pending[0]); err != nil || !goOn {
 				return r.result(), err
 			}
-		case len(p.tasks) == 0 && p.rejected:
-			return r.end(Rejected, &EndRecord{Cause: p.why, Code: "rejected"}, "", nil)
+		case len(p.tasks) == 0 && (p.refused || r.graph.rejectedBranch(p.frontier)):
+			return r.end(Rejected, &EndRecord{Cause: or(p.why, "a join waits for a branch that was rejected: "+r.graph.starved(p.arrivals)), Code: "rejected"}, "", nil)
+		case len(p.tasks) == 0 && len(p.arrivals) > 0:
+			return r.end(Failed, &EndRecord{Cause: "nothing is left to run, but " + r.graph.starved(p.arrivals), Code: "starved"}, "", nil)
 		case len(p.tasks) == 0:
 			return r.end(Done, &EndRecord{Cause: "nothing is left to run", Code: "done"}, "", nil)
 		case r.head.Step-r.outside >= int64(r.limit):

@@ -19,14 +19,14 @@ func (r *run) step(p plan) (*Turn, error) {
 	outcomes := make([]*outcome, len(p.tasks))
 	var missing []*outcome
 	for i, id := range p.tasks {
-		o := &outcome{task: r.newTask(id, r.base().Seq, &p)}
+		o := &outcome{task: r.newTask(id, r.base(), &p)}
 		outcomes[i] = o
 		if !r.restore(o) {
 			missing = append(missing, o)
 		}
 	}
 	r.runTasks(missing)
-	return r.finishStep(outcomes)
+	return r.finishStep(p, outcomes)
 }
 
 // runTasks runs tasks side by side, at most MaxConcurrency at once. A single
@@ -104,7 +104,7 @@ func (r *run) put(ctx context.Context, res Result) error {
 // finishStep looks at how the tasks went: a store error ends this run, a kill
 // ends the work, a failure ends the turn, a question pauses it; else the step
 // is committed.
-func (r *run) finishStep(outcomes []*outcome) (*Turn, error) {
+func (r *run) finishStep(p plan, outcomes []*outcome) (*Turn, error) {
 	var results []Result
 	var questions []*interrupt.Question
 	var failed []*outcome
@@ -138,7 +138,7 @@ func (r *run) finishStep(outcomes []*outcome) (*Turn, error) {
 		}
 		return nil, nil
 	}
-	return r.commitStep(outcomes)
+	return r.commitStep(p, outcomes)
 }
 
 // killed stores what finished, so that it is not done again, and ends.

@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// compileBarriers checks that every join can fill, and that nothing leads into
+// one past its barrier.
+func (c *compiler) compileBarriers() {
+	into := map[string][]string{} // node -> nodes whose edges lead to it
+	for _, name := range sortedKeys(c.g.nodes) {
+		for _, to := range c.g.nodes[name].leads() {
+			if !slices.Contains(into[to], name) {
+				into[to] = append(into[to], name)
+			}
+		}
+	}
+	for _, name := range sortedKeys(c.g.nodes) {
+		n := c.g.nodes[name]
+		if n.Barrier == nil {
+			continue
+		}
+		at := "/nodes/" + EscapePointer(name) + "/barrier"
+		members := n.Barrier.WaitFor
+		if len(members) == 0 {
+			c.problem(at+"/wait_for", "", "join %s waits for nobody", name)
+		}
+		if n.Barrier.Min < 0 || n.Barrier.Min > len(members) {
+			c.problem(at+"/min", "", "join %s needs %d of %d members; min is between 1 and %d", name, n.Barrier.Min, len(members), len(members))
+		}
+		for i, member := range members {
+			place := fmt.Sprintf("%s/wait_for/%d", at, i)
+			switch {
+			case member == name:
+				c.problem(place, "", "join %s waits for itself", name)
+			case slices.Index(members, member) != i:
+				c.problem(place, "", "join %s waits for %s twice", name, member)
+			case c.g.nodes[member] == nil:
+				c.unknownNode(place, member)
+			case !slices.Contains(into[name], member) && !c.mayGoTo(member):
+				c.problem(place, "add an edge from "+member+" to "+name, "join %s waits for %s, which never leads to it: the join can never fill", name, member)
+			}
+		}
+		for _, from := range into[name] {
+			if !slices.Contains(members, from) {
+				c.problem(at+"/wait_for", "add it to wait_for", "an edge leads from %s into join %s, which does not wait for it", from, name)
+			}
+		}
+		if slices.Contains(c.g.entries, name) {
+			c.problem(at, "", "join %s cannot be an entry: %s leads to it, and nobody arrives", name, Start)
+		}
+	}
+	c.warnUnequal(into)
+}
+
+// mayGoTo reports whether a node may lead to others than its edges say.
+func (c *compiler) mayGoTo(name string) bool {
+	n := c.g.nodes[name]
+	return n.Type == "go" || (n.route != nil && n.route.Routes == nil)
+}
+
+// warnUnequal finds nodes that plain edges of branches of unequal length lead
+// to: without a barrier they run once for each length.
+func (c *compiler) warnUnequal(into map[string][]string) {
+	const longest = 64 // branches beyond that are loops
+	steps := map[string]map[int]bool{}
+	level := map[string]bool{}
+	for _, entry := range c.g.entries {
+		level[entry] = true
+	}
+	for depth := 0; depth < longest && len(level) > 0; depth++ {
+		next := map[string]bool{}
+		for name := range level {
+			if steps[name] == nil {
+				steps[name] = map[int]bool{}
+			}
+			steps[name][depth] = true
+			if n := c.g.nodes[name]; n != nil && n.route == nil {
+				for _, to := range n.plain {
+					next[to] = true
+				}
+			}
+		}
+		level = next
+	}
+	if len(level) > 0 {
+		return // a loop of plain edges: every length is possible, and meant
+	}
+	for _, name := range sortedKeys(c.g.nodes) {
+		if n := c.g.nodes[name]; n.Barrier == nil && len(steps[name]) > 1 && len(into[name]) > 1 {
+			c.warn("/nodes/"+EscapePointer(name), "branches of unequal length lead to node %s: it runs once for each length; a barrier with wait_for: [%s] makes it run once",
+				name, strings.Join(into[name], ", "))
+		}
+	}
+}
