@@ -37,6 +37,21 @@ func canonicalForm(g *Graph) ([]byte, error) {
 		}
 		c["type"] = n.Type
 		c["on_crash"] = string(n.OnCrash)
+		if n.Retry != nil && n.Retry != g.retry {
+			c["retry_policy"] = n.Retry.canonical()
+		}
+		if n.Timeout != nil {
+			c["on_timeout"] = or(string(n.Timeout.On), string(TimeoutFail))
+			if n.Timeout.Run > 0 {
+				c["run_timeout"] = n.Timeout.Run.String()
+			}
+			if n.Timeout.Idle > 0 {
+				c["idle_timeout"] = n.Timeout.Idle.String()
+			}
+		}
+		if n.OnError != "" {
+			c["on_error"] = n.OnError
+		}
 		if n.Barrier != nil {
 			barrier := map[string]any{"wait_for": n.Barrier.WaitFor}
 			if n.Barrier.Min > 0 {
@@ -72,6 +87,9 @@ func canonicalForm(g *Graph) ([]byte, error) {
 		if _, taken := doc[key]; !taken {
 			doc[key] = v
 		}
+	}
+	if g.retry != nil {
+		doc["retry_policy"] = g.retry.canonical()
 	}
 	if len(conditional) > 0 {
 		doc["conditional_edges"] = conditional
@@ -112,4 +130,11 @@ func canonicalGates(gates map[string]Gate) []any {
 func toInt(v any) int {
 	n, _ := v.(int)
 	return n
+}
+
+func (p Retry) canonical() map[string]any {
+	return map[string]any{
+		"max_retries": p.MaxRetries, "initial_delay_ms": p.InitialDelay.Milliseconds(),
+		"backoff_multiplier": p.Multiplier, "max_delay_ms": p.MaxDelay.Milliseconds(), "jitter": p.Jitter,
+	}
 }

@@ -19,6 +19,7 @@ type Graph struct {
 	before      map[string]Gate
 	after       map[string]Gate
 	extra       map[string]any
+	retry       *Retry // of nodes without one of their own
 	warnings    []Problem
 	canonical   []byte
 	fingerprint string
@@ -111,7 +112,7 @@ func (e *CompileError) Is(target error) bool { return target == ErrInvalid }
 func Compile(d Definition) (*Graph, error) {
 	c := &compiler{d: d, g: &Graph{
 		name: d.Name, channels: map[string]*channel{}, nodes: map[string]*node{},
-		before: map[string]Gate{}, after: map[string]Gate{},
+		before: map[string]Gate{}, after: map[string]Gate{}, retry: d.Retry,
 	}}
 	if c.g.name == "" {
 		c.g.name = "unnamed_graph"
@@ -120,6 +121,7 @@ func Compile(d Definition) (*Graph, error) {
 	c.compileNodes()
 	c.compileEdges()
 	c.compileConditional()
+	c.compileHandlers()
 	c.compileBarriers()
 	c.compileGates("interrupt_before", d.InterruptBefore, c.g.before)
 	c.compileGates("interrupt_after", d.InterruptAfter, c.g.after)
@@ -238,6 +240,19 @@ func (c *compiler) compileNodes() {
 		if n.Type == "" {
 			n.Type = "go"
 		}
+		if n.Retry == nil {
+			n.Retry = c.d.Retry
+		}
+		if n.Retry != nil && (n.Retry.MaxRetries < 0 || n.Retry.Jitter < 0 || n.Retry.Jitter > 1) {
+			c.problem(at+"/retry_policy", "", "a retry policy has at least 0 retries, and a jitter between 0 and 1")
+		}
+		if n.Timeout != nil {
+			switch n.Timeout.On {
+			case "", TimeoutFail, TimeoutRetry, TimeoutSkip:
+			default:
+				c.problem(at+"/on_timeout", Nearest(string(n.Timeout.On), []string{"fail", "retry", "skip"}), "unknown on_timeout %q; there are fail, retry, skip", n.Timeout.On)
+			}
+		}
 		c.g.nodes[name] = n
 	}
 }
@@ -325,6 +340,21 @@ func (c *compiler) compileConditional() {
 	}
 }
 
+// compileHandlers checks where failures lead.
+func (c *compiler) compileHandlers() {
+	for _, name := range sortedKeys(c.g.nodes) {
+		to := c.g.nodes[name].OnError
+		at := "/nodes/" + EscapePointer(name) + "/on_error"
+		switch {
+		case to == "":
+		case to == name:
+			c.problem(at, "use a retry policy", "node %s cannot handle its own failure", name)
+		case !c.target(at, to):
+			c.assume(name, to)
+		}
+	}
+}
+
 func (c *compiler) compileGates(list string, gates []Gate, into map[string]Gate) {
 	for i, gate := range gates {
 		at := fmt.Sprintf("/%s/%d", list, i)
@@ -368,6 +398,9 @@ func (c *compiler) checkReach() {
 			}
 		} else if len(n.plain) == 0 {
 			next = []string{End}
+		}
+		if n.OnError != "" {
+			next = append(next, n.OnError)
 		}
 		for _, gates := range []map[string]Gate{c.g.before, c.g.after} {
 			if to := gates[name].OnReject; to != "" {

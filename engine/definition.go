@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
@@ -24,6 +25,8 @@ type Definition struct {
 	ConditionalEdges []ConditionalEdge
 	InterruptBefore  []Gate
 	InterruptAfter   []Gate
+	// Retry is for nodes without a policy of their own.
+	Retry *Retry
 
 	// The rest is for whoever reads definitions from files.
 
@@ -87,6 +90,14 @@ type Node struct {
 	OnCrash OnCrash // of the node as a whole; empty: CrashRetry
 	// Barrier makes the node a join.
 	Barrier *Barrier
+	// Retry runs a node again that failed, if its OnCrash is CrashRetry; nil is
+	// the definition's.
+	Retry *Retry
+	// Timeout bounds the node; nil is no bound.
+	Timeout *Timeout
+	// OnError is the node that a failure leads to, instead of failing the turn;
+	// it finds it in Task.Failure.
+	OnError string
 
 	// The rest is for node types that files can name.
 
@@ -114,6 +125,36 @@ type Barrier struct {
 	// Min makes it a quorum: so many arrivals are enough. What comes late
 	// settles a debt and is not counted for the next round. 0: all.
 	Min int
+}
+
+// Retry says how often a failed attempt is followed by another, and when. A
+// failed attempt is stored, so that a restart does not begin to count anew; a
+// task whose retries are used up gets one more attempt from each Resume.
+type Retry struct {
+	MaxRetries   int           // attempts after the first
+	InitialDelay time.Duration // before the first retry; 0: 100 ms
+	Multiplier   float64       // of each further delay; 0: 2
+	MaxDelay     time.Duration // 0: 5 s
+	Jitter       float64       // 0 to 1: the share of a delay that is left to chance
+}
+
+// OnTimeout says what a timeout makes of a task.
+type OnTimeout string
+
+// What a timeout makes of a task. A node that guards its work (OnCrash ask or
+// fail) is in doubt in any case.
+const (
+	TimeoutFail  OnTimeout = "fail"  // it failed and is not retried (the default)
+	TimeoutRetry OnTimeout = "retry" // it failed, and is retried as any failure is
+	TimeoutSkip  OnTimeout = "skip"  // it finished and wrote nothing
+)
+
+// Timeout bounds a node. When it passes, the node's context ends with
+// ErrTimeout; the node must return then.
+type Timeout struct {
+	Run  time.Duration // an attempt as a whole; 0: no bound
+	Idle time.Duration // without a sign of life (Task.Alive, Task.Print); 0: no bound
+	On   OnTimeout
 }
 
 // Edge leads from a node (or Start) to a node (or End).

@@ -20,6 +20,7 @@ var (
 	ErrStopped         = errors.New("stopped: the turn can be resumed")
 	ErrCancelled       = errors.New("the turn was cancelled")
 	ErrCancelRequested = errors.New("cancel was requested")
+	ErrTimeout         = errors.New("timed out")
 	ErrStepLimit       = errors.New("step limit reached")
 	ErrGraphChanged    = errors.New("the graph changed in the middle of a turn")
 	ErrInvalid         = errors.New("invalid")

@@ -15,6 +15,7 @@ const (
 	EventTaskStarted  EventType = "task_started"  // Task, Node, Resolved
 	EventOutput       EventType = "output"        // Task, Text: a piece of what a task prints
 	EventTaskFinished EventType = "task_finished" // Task, Writes, Elapsed
+	EventRetry        EventType = "retry"         // Task, Err, Attempt, Elapsed: the delay before the next attempt
 	EventTaskFailed   EventType = "task_failed"   // Task, Err, Elapsed
 	EventStep         EventType = "step"          // a step was committed: Seq, Status
 	EventQuestion     EventType = "question"      // Question, stored
@@ -39,6 +40,7 @@ type Event struct {
 	Question *interrupt.Question
 	Answer   *interrupt.Answer
 	Err      error
+	Attempt  int
 	Elapsed  time.Duration
 	At       time.Time
 }

@@ -80,6 +80,7 @@ type Payload struct {
 	// Routes of a step with gates behind its nodes: task -> where it leads. The
 	// arrivals and debts beside it are then those before the step.
 	Routes    map[string][]string `json:"routes,omitempty"`
+	Failures  map[string]Failure  `json:"failures,omitempty"` // step: task that failed -> how; its branch went to on_error
 	Sends     map[string]Values   `json:"sends,omitempty"`    // step: task -> its own input
 	Arrivals  map[string][]string `json:"arrivals,omitempty"` // joins that still wait -> members that arrived
 	Rejected  []string            `json:"rejected,omitempty"` // nodes whose gate was rejected in this turn
@@ -92,6 +93,13 @@ type Payload struct {
 	State     map[string]any      `json:"state,omitempty"`  // fork, prune: the whole state
 	From      string              `json:"from,omitempty"`   // fork: THREAD@SEQ
 	Notes     []string            `json:"notes,omitempty"`  // what a reader should know, such as replaced bytes
+}
+
+// Failure is a failed task that an error handler took over.
+type Failure struct {
+	Node  string `json:"node"`
+	Task  string `json:"task"`
+	Cause string `json:"cause"`
 }
 
 // InterruptRecord is the part of a question's payload that its row does not

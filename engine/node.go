@@ -28,6 +28,13 @@ func (r *run) newTask(id string, base *Entry, p *plan) *Task {
 	if p != nil {
 		t.gate = p.gates[id]
 	}
+	for _, task := range sortedKeys(base.Payload.Failures) {
+		f := base.Payload.Failures[task]
+		if r.graph.nodes[f.Node] != nil && r.graph.nodes[f.Node].OnError == id {
+			t.handles = &f
+			break
+		}
+	}
 	for _, res := range r.results {
 		if res.Task == id && res.Kind != ResultTask {
 			t.results = append(t.results, res)
@@ -51,7 +58,7 @@ func (r *run) runTask(o *outcome) {
 		return
 	}
 	began := r.e.o.Clock.Now()
-	output, err := r.runNode(t)
+	output, err := r.attempt(t)
 	elapsed := func() time.Duration { return r.e.o.Clock.Now().Sub(began) }
 	var storeErr storeError
 	t.mu.Lock()
@@ -103,7 +110,7 @@ func (t *Task) returned(a Ask) (*interrupt.Question, error) {
 }
 
 // runNode resolves, guards and runs a node. A panic is a failed task.
-func (r *run) runNode(t *Task) (output Output, err error) {
+func (r *run) runNode(ctx context.Context, t *Task) (output Output, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.emit(Event{Type: EventNote, Task: t.id, Node: t.node.name, Text: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())})
@@ -124,7 +131,7 @@ func (r *run) runNode(t *Task) (output Output, err error) {
 			}
 		}
 	}
-	ctx := context.WithValue(r.ctx, taskKey{}, t)
+	ctx = context.WithValue(ctx, taskKey{}, t)
 	if t.node.OnCrash.guards() {
 		t.mu.Lock()
 		done, err := t.settle(ctx, "", t.node.OnCrash, t.resolved)

@@ -16,8 +16,9 @@ type outcome struct {
 	ops      []Op
 	question *interrupt.Question
 	err      error
-	aborted  bool // killed by a cancel or a stop, or not started: nothing is known
-	stored   bool // its result is in the results table
+	aborted  bool     // killed by a cancel or a stop, or not started: nothing is known
+	stored   bool     // its result is in the results table
+	failure  *Failure // it failed, and an error handler takes over
 }
 
 // result is a finished task's output as the results table holds it.

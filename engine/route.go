@@ -33,6 +33,12 @@ func (r *run) route(entry *Entry, before frontier, outcomes []*outcome) (node st
 	for _, o := range outcomes {
 		entry.Tasks = append(entry.Tasks, o.task.id)
 		entry.Payload.Notes = append(entry.Payload.Notes, o.task.notes...)
+		if o.failure != nil {
+			if entry.Payload.Failures == nil {
+				entry.Payload.Failures = map[string]Failure{}
+			}
+			entry.Payload.Failures[o.task.id] = *o.failure
+		}
 		targets, err := r.leads(o)
 		if err != nil {
 			return o.task.node.name, err

@@ -127,6 +127,7 @@ func (r *run) finishStep(p plan, outcomes []*outcome) (*Turn, error) {
 	if cause := context.Cause(r.ctx); cause != nil && (aborted || len(failed) > 0 || len(questions) > 0) {
 		return r.killed(cause, results)
 	}
+	failed = r.handled(failed)
 	switch {
 	case len(failed) > 0:
 		r.stopWatching()

@@ -39,6 +39,7 @@ type Task struct {
 	store    putter
 	emit     func(Event)
 	host     Host
+	handles  *Failure // the failure that led here
 
 	mu       sync.Mutex
 	results  []Result       // stored ones of this task and base
@@ -48,6 +49,7 @@ type Task struct {
 	question *interrupt.Question
 	failure  error // an engine error that the node must not hide
 	notes    []string
+	alive    chan struct{} // signs of life, for the idle timeout
 }
 
 // putter stores results of a task while it runs.
@@ -117,6 +119,7 @@ func (t *Task) Answer() *interrupt.Answer {
 // Print reports a piece of the node's output as it comes. It is shown and not
 // stored.
 func (t *Task) Print(text string) {
+	t.Alive()
 	t.emit(Event{Type: EventOutput, Task: t.id, Node: t.node.name, Text: text})
 }
 
