@@ -20,6 +20,15 @@ func canonicalForm(g *Graph) ([]byte, error) {
 		if ch.Reduce != nil {
 			c["x-go"] = true
 		}
+		switch {
+		case ch.Keep == 1:
+			c["retention"] = "latest"
+		case ch.Keep > 1:
+			c["retention"], c["retention_limit"] = "bounded", ch.Keep
+		}
+		if ch.Ephemeral {
+			c["persistence"] = "ephemeral"
+		}
 		channels[name] = c
 	}
 	nodes := map[string]any{}

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-agent/holdfast/internal/value"
@@ -57,7 +59,7 @@ func article(noun string) string {
 // op makes the log's operation of a normalized write. A Go reducer is
 // recognized by an empty Op: its result is only known when the step commits.
 func (c *channel) op(task string, v any, overwrite bool) (Op, error) {
-	op := Op{Task: task, Channel: c.name, Value: v}
+	op := Op{Task: task, Channel: c.name, Value: v, Keep: c.Keep}
 	if overwrite {
 		op.Op = OpSet
 		return op, nil
@@ -130,4 +132,39 @@ func (g *Graph) opOf(task string, w Write) (Op, bool, error) {
 
 func tooLarge(channel string, size int) error {
 	return fmt.Errorf("channel %s: the written value has %d bytes of JSON; at most %d are possible: write less at a time, or a file and its path", channel, size, MaxValue)
+}
+
+// stored leaves out what is never stored.
+func (g *Graph) stored(ops []Op) []Op {
+	if !g.ephemeral {
+		return ops
+	}
+	return slices.DeleteFunc(slices.Clone(ops), func(op Op) bool { return g.channels[op.Channel].Ephemeral })
+}
+
+// refresh gives ephemeral channels their initial value, as a thread at rest
+// has them.
+func (r *run) refresh() {
+	if r.graph == nil || !r.graph.ephemeral {
+		return
+	}
+	for name, ch := range r.graph.channels {
+		if ch.Ephemeral {
+			r.state[name] = ch.initial
+		}
+	}
+}
+
+// durable is the state without what is never stored.
+func (r *run) durable() map[string]any {
+	if !r.graph.ephemeral {
+		return r.state
+	}
+	out := maps.Clone(r.state)
+	for name, ch := range r.graph.channels {
+		if ch.Ephemeral {
+			delete(out, name)
+		}
+	}
+	return out
 }

@@ -19,6 +19,7 @@ type Graph struct {
 	before      map[string]Gate
 	after       map[string]Gate
 	extra       map[string]any
+	ephemeral   bool   // a channel is
 	retry       *Retry // of nodes without one of their own
 	warnings    []Problem
 	canonical   []byte
@@ -210,6 +211,13 @@ func (c *compiler) compileChannels() {
 			c.problem(at+"/initial", "", "%v", err)
 		}
 		ch.initial = initial
+		if ch.Keep < 0 {
+			c.problem(at+"/retention_limit", "", "channel %s cannot keep %d items", name, ch.Keep)
+		}
+		if ch.Keep > 0 && ch.Reduce == nil && ch.Reducer != Append && ch.Reducer != Messages && ch.Reducer != Overwrite {
+			c.problem(at+"/retention", "", "channel %s with reducer %s is no list: it has no items to keep", name, ch.Reducer)
+		}
+		c.g.ephemeral = c.g.ephemeral || ch.Ephemeral
 		c.g.channels[name] = ch
 	}
 }

@@ -65,6 +65,12 @@ type Channel struct {
 	// of the graph's fingerprint. The log stores its result, so that state can
 	// be read without this function. It must not change its arguments.
 	Reduce func(current, write any) (any, error)
+	// Keep bounds a list: after every write only its last so many items stay.
+	// 0: all.
+	Keep int
+	// Ephemeral channels are never stored. They return to their initial value
+	// whenever the thread comes to rest, in a living process too.
+	Ephemeral bool
 }
 
 // OnCrash says what to do with work that may or may not have happened: the

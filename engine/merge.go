@@ -23,7 +23,7 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (*Turn, error) {
 		return r.stepFailed(outcomes, "channel", "", err)
 	}
 	undo := r.apply(changed)
-	entry := &Entry{Kind: KindStep, Status: Running, Step: r.head.Step + 1, Payload: Payload{Ops: ops}}
+	entry := &Entry{Kind: KindStep, Status: Running, Step: r.head.Step + 1, Payload: Payload{Ops: r.graph.stored(ops)}}
 	if node, err := r.route(entry, p.frontier, outcomes); err != nil {
 		undo()
 		return r.stepFailed(outcomes, "router", node, err)
@@ -46,7 +46,7 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (*Turn, error) {
 		return r.broken(storeError{err})
 	}
 	if r.log != nil && r.log.SnapshotDue() {
-		if err := r.log.Snapshot(context.WithoutCancel(r.ctx), r.state); err != nil {
+		if err := r.log.Snapshot(context.WithoutCancel(r.ctx), r.durable()); err != nil {
 			r.emit(Event{Type: EventNote, Text: fmt.Sprintf("no snapshot was written, so that loading takes longer: %v", err), Err: err})
 		}
 	}
@@ -65,7 +65,7 @@ func (r *run) stepFailed(outcomes []*outcome, code, node string, cause error) (*
 	var results []Result
 	for _, o := range outcomes {
 		if !o.stored {
-			results = append(results, o.result())
+			results = append(results, o.result(r.graph))
 		}
 	}
 	return r.end(Failed, &EndRecord{Cause: cause.Error(), Code: code, Node: node}, "", results)

@@ -22,16 +22,19 @@ type outcome struct {
 }
 
 // result is a finished task's output as the results table holds it.
-func (o *outcome) result() Result {
+func (o *outcome) result(g *Graph) Result {
 	doc := map[string]any{}
 	if list := o.output.Writes; len(list) > 0 {
-		writes := make([]any, len(list))
-		for i, w := range list {
+		writes := make([]any, 0, len(list))
+		for _, w := range list {
+			if g.channels[w.Channel].Ephemeral {
+				continue
+			}
 			write := map[string]any{"channel": w.Channel, "value": w.Value}
 			if w.Overwrite {
 				write["overwrite"] = true
 			}
-			writes[i] = write
+			writes = append(writes, write)
 		}
 		doc["writes"] = writes
 	}
@@ -152,6 +155,9 @@ func (g *Graph) sendInput(send Send) (Values, error) {
 	for _, name := range sortedKeys(send.Input) {
 		if g.channels[name] == nil {
 			return nil, fmt.Errorf("input for node %s: %w", send.Node, g.unknownChannel(name))
+		}
+		if g.channels[name].Ephemeral {
+			return nil, fmt.Errorf("input for node %s: channel %s is ephemeral, and what is sent is stored", send.Node, name)
 		}
 		v, _, err := value.Normalize(send.Input[name])
 		if err != nil {

@@ -55,6 +55,7 @@ func (r *run) read() {
 	if r.state == nil {
 		r.state = map[string]any{}
 	}
+	r.refresh()
 }
 
 func (r *run) close() error {
@@ -159,6 +160,9 @@ func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) 
 		if err := r.log.Commit(context.WithoutCancel(r.context()), &c); err != nil {
 			return storeError{err}
 		}
+		if leave != LeaseMoving {
+			r.refresh()
+		}
 		if c.Take != TakeNone || r.held {
 			r.held, r.lease = leave != LeaseFree, leave
 		}
@@ -218,6 +222,7 @@ func (r *run) begin(ctx context.Context) {
 func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 	r.begin(ctx)
 	defer r.kill(nil)
+	r.refresh()
 	var changed map[string]any
 	ops, notes, err := r.e.inputOps(r.state, in)
 	if err == nil {
@@ -238,7 +243,7 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 	r.take = TakeFree
 	entry := &Entry{
 		Kind: KindInput, Status: Running, Next: r.graph.entries, Actor: in.Actor,
-		Payload: Payload{Ops: ops, Notes: notes, Input: &InputRecord{
+		Payload: Payload{Ops: r.graph.stored(ops), Notes: notes, Input: &InputRecord{
 			Graph: r.graph.fingerprint, Name: r.graph.name, Text: in.Text,
 			MaxSteps: in.MaxSteps, Via: in.Via, OSUser: osUser(), Client: in.Client,
 		}},
@@ -374,6 +379,9 @@ func (e *Engine) graphOf(ctx context.Context, t Thread) (*Graph, error) {
 
 // loop moves the thread until its turn ends, pauses or is stopped.
 func (r *run) loop() (*Turn, error) {
+	if r.head.Kind != KindInput {
+		r.refresh() // it comes from rest
+	}
 	for {
 		if r.log == nil || r.held && r.lease == LeaseMoving {
 			if err := context.Cause(r.ctx); err != nil {

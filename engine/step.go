@@ -78,7 +78,7 @@ func (r *run) runTasks(tasks []*outcome) {
 // storeOutcome stores the result of a task whose siblings still run, so that
 // it is not run again whatever becomes of them.
 func (r *run) storeOutcome(o *outcome) {
-	if err := r.put(r.ctx, o.result()); err != nil {
+	if err := r.put(r.ctx, o.result(r.graph)); err != nil {
 		o.err = storeError{err}
 		return
 	}
@@ -121,7 +121,7 @@ func (r *run) finishStep(p plan, outcomes []*outcome) (*Turn, error) {
 		case o.question != nil:
 			questions = append(questions, o.question)
 		case !o.stored:
-			results = append(results, o.result())
+			results = append(results, o.result(r.graph))
 		}
 	}
 	if cause := context.Cause(r.ctx); cause != nil && (aborted || len(failed) > 0 || len(questions) > 0) {
