@@ -12,7 +12,10 @@ import (
 // answerEntries makes the log's entries of answers to open questions. An
 // answer that was given already, and is the same, is fine and makes none.
 func (r *run) answerEntries(answers []interrupt.Answer) ([]*Entry, error) {
-	open := r.open()
+	var open []asked
+	if r.thread.Status == Paused {
+		open = r.waiting()
+	}
 	var entries []*Entry
 	for _, a := range answers {
 		if a.Question == "" {
@@ -20,18 +23,18 @@ func (r *run) answerEntries(answers []interrupt.Answer) ([]*Entry, error) {
 			case 0:
 				return nil, fmt.Errorf("thread %s (%s) has no open question: %w", r.thread.ID, r.thread.Status, ErrNotFound)
 			case 1:
-				a.Question = open[0].ID()
+				a.Question = open[0].question.ID()
 			default:
 				ids := make([]string, len(open))
 				for i, q := range open {
-					ids[i] = q.ID()
+					ids[i] = q.question.ID()
 				}
 				return nil, fmt.Errorf("thread %s has %d open questions, say which one is answered: %s: %w", r.thread.ID, len(open), strings.Join(ids, ", "), ErrInvalid)
 			}
 		}
 		at := -1
 		for i, q := range open {
-			if q.ID() == a.Question {
+			if q.question.ID() == a.Question {
 				at = i
 			}
 		}
@@ -41,11 +44,11 @@ func (r *run) answerEntries(answers []interrupt.Answer) ([]*Entry, error) {
 			}
 			continue
 		}
-		a, err := open[at].Check(a)
+		a, err := open[at].question.Check(a)
 		if err != nil {
 			return nil, fmt.Errorf("%w (%w)", err, ErrInvalid)
 		}
-		a.Question, a.At = open[at].ID(), r.e.now()
+		a.Question, a.At = open[at].question.ID(), r.e.now()
 		if a.Via == "" {
 			a.Via = "go"
 		}
@@ -53,6 +56,7 @@ func (r *run) answerEntries(answers []interrupt.Answer) ([]*Entry, error) {
 		if a.Actor == "" {
 			a.Actor = a.OSUser
 		}
+		ns := open[at].ns
 		open = append(open[:at:at], open[at+1:]...)
 		status := Paused
 		if len(open) == 0 {
@@ -60,7 +64,7 @@ func (r *run) answerEntries(answers []interrupt.Answer) ([]*Entry, error) {
 		}
 		stored := a
 		entries = append(entries, &Entry{
-			Kind: KindAnswer, Status: status, Step: r.head.Step, Actor: a.Actor, At: a.At,
+			Kind: KindAnswer, Status: status, Namespace: ns, Step: r.head.Step, Actor: a.Actor, At: a.At,
 			Payload: Payload{Answer: &stored},
 		})
 	}
@@ -239,7 +243,7 @@ func (r *run) dialogAnswer(q interrupt.Question, a interrupt.Answer) (bool, erro
 
 // decidedElsewhere reads what others appended while this process waited.
 func (r *run) decidedElsewhere() (bool, error) {
-	fence, head := r.thread.Fence, r.head.Seq
+	fence, head := r.thread.Fence, r.thread.Head
 	if err := r.reload(); err != nil {
 		return false, err
 	}
@@ -247,9 +251,9 @@ func (r *run) decidedElsewhere() (bool, error) {
 		r.held = false
 		return false, fmt.Errorf("thread %s was taken over by another process: %w", r.thread.ID, ErrConflict)
 	}
-	for i := range r.tail {
-		if r.tail[i].Seq > head {
-			r.answerEvents([]*Entry{&r.tail[i]})
+	for _, entry := range r.log.View().Tail {
+		if entry.Seq > head {
+			r.answerEvents([]*Entry{&entry})
 		}
 	}
 	if r.thread.Status.Over() {

@@ -46,6 +46,19 @@ func canonicalForm(g *Graph) ([]byte, error) {
 		}
 		c["type"] = n.Type
 		c["on_crash"] = string(n.OnCrash)
+		if sub := n.Subgraph; sub != nil {
+			definition, err := value.Decode(sub.Graph.canonical)
+			if err != nil {
+				return nil, err
+			}
+			c["definition"] = definition
+			if sub.Input != nil {
+				c["input_map"] = sub.Input
+			}
+			if sub.Output != nil {
+				c["output_map"] = sub.Output
+			}
+		}
 		if n.Retry != nil && n.Retry != g.retry {
 			c["retry_policy"] = n.Retry.canonical()
 		}

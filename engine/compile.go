@@ -235,7 +235,10 @@ func (c *compiler) compileNodes() {
 		case name == "" || strings.ContainsAny(name, "[]@") || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }):
 			c.problem(at, "", "%q is no name for a node: it is not empty and has no control character, '[', ']' or '@'", name)
 		}
-		if n.Run == nil {
+		switch {
+		case n.Subgraph != nil:
+			c.compileSubgraph(at, n)
+		case n.Run == nil:
 			c.problem(at, "", "node %s does nothing: Run is not set", name)
 		}
 		switch n.OnCrash {

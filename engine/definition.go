@@ -94,6 +94,8 @@ type Func func(ctx context.Context, t *Task) (Output, error)
 type Node struct {
 	Run     Func
 	OnCrash OnCrash // of the node as a whole; empty: CrashRetry
+	// Subgraph makes the node run a graph of its own, instead of Run.
+	Subgraph *Subgraph
 	// Barrier makes the node a join.
 	Barrier *Barrier
 	// Retry runs a node again that failed, if its OnCrash is CrashRetry; nil is
@@ -202,6 +204,9 @@ type Output struct {
 	Writes []Write
 	// Goto replaces the node's own edges: nodes, or End.
 	Goto []string
+	// GotoParent leaves a subgraph after this step: the subgraph's node leads to
+	// these nodes of the parent.
+	GotoParent []string
 	// Sends are tasks of the next step, beside where the node leads: each runs a
 	// node on the state with its own input laid over it.
 	Sends []Send

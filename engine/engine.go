@@ -128,7 +128,8 @@ func (e *Engine) Start(ctx context.Context, thread string, in Input) (*Turn, err
 		return nil, fmt.Errorf("input of thread %s: %w (%w)", thread, err, ErrInvalid)
 	}
 	if e.store == nil {
-		r := &run{e: e, graph: e.graph, thread: Thread{ID: thread, Cwd: in.Cwd}, state: map[string]any{}}
+		r := &run{e: e, graph: e.graph, thread: Thread{ID: thread, Cwd: in.Cwd}, state: map[string]any{}, children: map[string][]Entry{}}
+		r.root = r
 		return r.start(ctx, in)
 	}
 	for attempt := 0; ; attempt++ {

@@ -26,21 +26,22 @@ const (
 
 // Event reports progress. Fields that do not concern the type are zero.
 type Event struct {
-	Type     EventType
-	Thread   string
-	Turn     int64
-	Step     int64
-	Seq      int64
-	Task     string
-	Node     string
-	Text     string
-	Resolved any
-	Writes   []Write
-	Status   Status
-	Question *interrupt.Question
-	Answer   *interrupt.Answer
-	Err      error
-	Attempt  int
-	Elapsed  time.Duration
-	At       time.Time
+	Type      EventType
+	Thread    string
+	Namespace string // of a subgraph
+	Turn      int64
+	Step      int64
+	Seq       int64
+	Task      string
+	Node      string
+	Text      string
+	Resolved  any
+	Writes    []Write
+	Status    Status
+	Question  *interrupt.Question
+	Answer    *interrupt.Answer
+	Err       error
+	Attempt   int
+	Elapsed   time.Duration
+	At        time.Time
 }

@@ -83,6 +83,8 @@ type Payload struct {
 	Failures  map[string]Failure  `json:"failures,omitempty"` // step: task that failed -> how; its branch went to on_error
 	Sends     map[string]Values   `json:"sends,omitempty"`    // step: task -> its own input
 	Arrivals  map[string][]string `json:"arrivals,omitempty"` // joins that still wait -> members that arrived
+	Left      []string            `json:"left,omitempty"`     // step of a subgraph: it was left for these nodes of its parent
+	Refused   string              `json:"refused,omitempty"`  // step: a gate in a subgraph was rejected, and how
 	Rejected  []string            `json:"rejected,omitempty"` // nodes whose gate was rejected in this turn
 	Debts     map[string][]string `json:"debts,omitempty"`    // joins that ran on a quorum -> members that come late
 	Question  *interrupt.Question `json:"question,omitempty"` // pause

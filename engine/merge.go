@@ -9,8 +9,11 @@ import (
 )
 
 // commitStep applies the writes in task order, evaluates the routes over the
-// merged state and commits the step.
-func (r *run) commitStep(p plan, outcomes []*outcome) (*Turn, error) {
+// merged state and commits the step. If that fails it gives what to do.
+func (r *run) commitStep(p plan, outcomes []*outcome) (failed func() (*Turn, error)) {
+	broken := func(err error) func() (*Turn, error) {
+		return func() (*Turn, error) { return r.broken(err) }
+	}
 	var ops []Op
 	for _, o := range outcomes {
 		ops = append(ops, o.ops...)
@@ -36,16 +39,16 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (*Turn, error) {
 	// and only the others run again; after it the step is done.
 	if err := failpoint.HitIn("engine.step.before", r.thread.ID); err != nil {
 		undo()
-		return r.broken(storeError{err})
+		return broken(storeError{err})
 	}
 	if err := r.commit(leave, entries, nil, Commit{}); err != nil {
 		undo()
-		return r.broken(err)
+		return broken(err)
 	}
 	if err := failpoint.HitIn("engine.step.after", r.thread.ID); err != nil {
-		return r.broken(storeError{err})
+		return broken(storeError{err})
 	}
-	if r.log != nil && r.log.SnapshotDue() {
+	if r == r.root && r.log != nil && r.log.SnapshotDue() {
 		if err := r.log.Snapshot(context.WithoutCancel(r.ctx), r.durable()); err != nil {
 			r.emit(Event{Type: EventNote, Text: fmt.Sprintf("no snapshot was written, so that loading takes longer: %v", err), Err: err})
 		}
@@ -55,20 +58,27 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (*Turn, error) {
 	}
 	r.emit(Event{Type: EventStep, Seq: entry.Seq, Step: entry.Step, Status: r.thread.Status})
 	r.questionEvents(entries)
-	return nil, nil
+	return nil
 }
 
 // stepFailed ends the turn because of a step whose tasks all finished: their
 // results stay, so that only the merge and the routes are done again.
-func (r *run) stepFailed(outcomes []*outcome, code, node string, cause error) (*Turn, error) {
-	r.stopWatching()
-	var results []Result
-	for _, o := range outcomes {
-		if !o.stored {
-			results = append(results, o.result(r.graph))
+func (r *run) stepFailed(outcomes []*outcome, code, node string, cause error) func() (*Turn, error) {
+	results := r.sort(outcomes).results
+	if r != r.root {
+		return func() (*Turn, error) {
+			for _, res := range results {
+				if err := r.put(r.ctx, res); err != nil {
+					return nil, err
+				}
+			}
+			return nil, cause
 		}
 	}
-	return r.end(Failed, &EndRecord{Cause: cause.Error(), Code: code, Node: node}, "", results)
+	return func() (*Turn, error) {
+		r.stopWatching()
+		return r.end(Failed, &EndRecord{Cause: cause.Error(), Code: code, Node: node}, "", results)
+	}
 }
 
 // twoWriters finds an overwrite channel that two tasks of one step write.

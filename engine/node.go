@@ -17,7 +17,7 @@ import (
 // that made it ready.
 func (r *run) newTask(id string, base *Entry, p *plan) *Task {
 	t := &Task{
-		id: id, node: r.graph.nodes[nodeOf(id)], thread: r.thread, base: base.Seq,
+		id: id, node: r.graph.nodes[nodeOf(id)], graph: r.graph, depth: r.depth, thread: r.thread, base: base.Seq,
 		turn: r.thread.Turn, step: r.head.Step + 1, state: State(r.state),
 		store: r, emit: r.emit, host: r.e.o.Host,
 	}
@@ -35,8 +35,10 @@ func (r *run) newTask(id string, base *Entry, p *plan) *Task {
 			break
 		}
 	}
-	for _, res := range r.results {
-		if res.Task == id && res.Kind != ResultTask {
+	r.root.mu.Lock()
+	defer r.root.mu.Unlock()
+	for _, res := range r.root.results {
+		if res.Base == base.Seq && res.Task == id && res.Kind != ResultTask {
 			t.results = append(t.results, res)
 		}
 	}
@@ -71,15 +73,20 @@ func (r *run) runTask(o *outcome) {
 	case failure != nil:
 		err = failure
 	case question != nil:
-		o.question = question
+		o.questions = []pending{{question, r.ns}}
+		return
+	case len(t.inner) > 0:
+		o.questions = t.inner
 		return
 	case err == nil && output.Ask != nil:
-		if o.question, err = t.returned(*output.Ask); err == nil {
+		if question, err = t.returned(*output.Ask); err == nil {
+			o.questions = []pending{{question, r.ns}}
 			return
 		}
 	case err == nil:
 		err = o.check(r.graph, output)
 	}
+	o.refused = t.refused
 	switch {
 	case err == nil:
 		r.emit(Event{Type: EventTaskFinished, Step: t.step, Task: t.id, Node: t.node.name, Writes: o.output.Writes, Elapsed: elapsed()})
@@ -152,7 +159,11 @@ func (r *run) runNode(ctx context.Context, t *Task) (output Output, err error) {
 	if err := failpoint.HitIn("engine.node.before", r.thread.ID); err != nil {
 		return Output{}, err
 	}
-	output, err = t.node.Run(ctx, t)
+	if t.node.Subgraph != nil {
+		output, err = r.runSubgraph(ctx, t)
+	} else {
+		output, err = t.node.Run(ctx, t)
+	}
 	if err != nil {
 		return output, t.broke(r.ctx, "", t.node.OnCrash, err)
 	}

@@ -1,24 +1,25 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/holdfast-agent/holdfast/internal/value"
-	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
 // outcome is how one task of a step went. Exactly one of ops (with routes to
 // come), question, err and aborted tells.
 type outcome struct {
-	task     *Task
-	output   Output // normalized
-	ops      []Op
-	question *interrupt.Question
-	err      error
-	aborted  bool     // killed by a cancel or a stop, or not started: nothing is known
-	stored   bool     // its result is in the results table
-	failure  *Failure // it failed, and an error handler takes over
+	task      *Task
+	output    Output // normalized
+	ops       []Op
+	questions []pending
+	err       error
+	aborted   bool     // killed by a cancel or a stop, or not started: nothing is known
+	stored    bool     // its result is in the results table
+	failure   *Failure // it failed, and an error handler takes over
+	refused   string   // a gate inside of it was rejected, and nothing was left to run there
 }
 
 // result is a finished task's output as the results table holds it.
@@ -39,11 +40,10 @@ func (o *outcome) result(g *Graph) Result {
 		doc["writes"] = writes
 	}
 	if o.output.Goto != nil {
-		targets := make([]any, len(o.output.Goto))
-		for i, to := range o.output.Goto {
-			targets[i] = to
-		}
-		doc["goto"] = targets
+		doc["goto"] = anyList(o.output.Goto)
+	}
+	if o.output.GotoParent != nil {
+		doc["goto_parent"] = anyList(o.output.GotoParent)
 	}
 	if list := o.output.Sends; len(list) > 0 {
 		sends := make([]any, len(list))
@@ -52,16 +52,22 @@ func (o *outcome) result(g *Graph) Result {
 		}
 		doc["sends"] = sends
 	}
+	if o.refused != "" {
+		doc["refused"] = o.refused
+	}
 	return Result{Task: o.task.id, N: 0, Kind: ResultTask, Value: value.Append(nil, doc)}
 }
 
 // restore takes the stored result of a task that finished before.
 func (r *run) restore(o *outcome) bool {
-	for _, res := range r.results {
-		if res.Task != o.task.id || res.Kind != ResultTask {
+	r.root.mu.Lock()
+	defer r.root.mu.Unlock()
+	for _, res := range r.root.results {
+		if res.Base != r.base().Seq || res.Task != o.task.id || res.Kind != ResultTask {
 			continue
 		}
-		output, err := decodeOutput(res.Value)
+		output, refused, err := decodeOutput(res.Value)
+		o.refused = refused
 		if err == nil {
 			err = o.check(r.graph, output)
 		}
@@ -74,34 +80,48 @@ func (r *run) restore(o *outcome) bool {
 	return false
 }
 
-func decodeOutput(raw []byte) (Output, error) {
+func decodeOutput(raw []byte) (output Output, refused string, err error) {
 	v, err := value.Decode(raw)
 	if err != nil {
-		return Output{}, err
+		return Output{}, "", err
 	}
 	doc, ok := v.(map[string]any)
 	if !ok {
-		return Output{}, fmt.Errorf("it is %s and not an object", kindOf(v))
+		return Output{}, "", fmt.Errorf("it is %s and not an object", kindOf(v))
 	}
-	var output Output
+	refused, _ = doc["refused"].(string)
 	for _, item := range items(doc["writes"]) {
 		name, _ := item["channel"].(string)
 		overwrite, _ := item["overwrite"].(bool)
 		output.Writes = append(output.Writes, Write{Channel: name, Value: item["value"], Overwrite: overwrite})
 	}
-	if list, ok := doc["goto"].([]any); ok {
-		output.Goto = []string{}
-		for _, to := range list {
-			name, _ := to.(string)
-			output.Goto = append(output.Goto, name)
-		}
-	}
+	output.Goto, output.GotoParent = nameList(doc["goto"]), nameList(doc["goto_parent"])
 	for _, item := range items(doc["sends"]) {
 		name, _ := item["node"].(string)
 		input, _ := item["input"].(map[string]any)
 		output.Sends = append(output.Sends, Send{Node: name, Input: input})
 	}
-	return output, nil
+	return output, refused, nil
+}
+
+func anyList(names []string) []any {
+	out := make([]any, len(names))
+	for i, name := range names {
+		out[i] = name
+	}
+	return out
+}
+
+func nameList(v any) []string {
+	list, ok := v.([]any)
+	if !ok {
+		return nil
+	}
+	out := make([]string, len(list))
+	for i, name := range list {
+		out[i], _ = name.(string)
+	}
+	return out
 }
 
 func items(v any) []map[string]any {
@@ -131,6 +151,9 @@ func (o *outcome) check(g *Graph, output Output) error {
 		if to != End && g.nodes[to] == nil {
 			return fmt.Errorf("goto %q: there is no such node; there are %s", to, strings.Join(g.Nodes(), ", "))
 		}
+	}
+	if output.GotoParent != nil && o.task.depth == 0 {
+		return errors.New("goto parent: this graph is no subgraph, it has no parent")
 	}
 	if len(output.Sends) > MaxSends {
 		return fmt.Errorf("it sends %d tasks; at most %d are possible in a step", len(output.Sends), MaxSends)

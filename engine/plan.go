@@ -45,6 +45,9 @@ func (r *run) plan(base *Entry, known []asked) plan {
 	if len(p.pending) > 0 {
 		return p
 	}
+	if base.Payload.Refused != "" {
+		p.refused, p.why = true, base.Payload.Refused
+	}
 	p.frontier = r.afterGates(base, known, &p)
 	if len(p.ask) > 0 || p.err != nil {
 		return p
@@ -208,16 +211,19 @@ func (r *run) resolve(task string, base *Entry, gate *interrupt.Answer) (shows a
 func (r *run) withGates(entry *Entry) ([]*Entry, Lease) {
 	entries := []*Entry{entry}
 	ahead := *entry
-	ahead.Seq = r.head.Seq + 1
+	ahead.Seq = r.root.thread.Head + 1
 	p := r.plan(&ahead, nil)
 	switch {
+	case r != r.root:
+		// A subgraph asks, and ends, when its parent's step comes to rest.
+		return entries, LeaseMoving
 	case p.err != nil:
 		// The entry stands; that its gate cannot be asked ends the turn next.
 		return entries, LeaseMoving
 	case len(p.ask) > 0 && r.log == nil:
 		return entries, LeaseMoving
 	case len(p.ask) > 0:
-		return append(entries, r.pauseEntries(p.ask, entry.Step)...), r.paused()
+		return append(entries, r.pauseEntries(r.own(p.ask), entry.Step)...), r.paused()
 	case len(p.tasks) == 0 && !p.refused && len(p.arrivals) == 0:
 		entry.Status = Done
 		return entries, LeaseFree
@@ -233,13 +239,23 @@ func (r *run) paused() Lease {
 	return LeaseFree
 }
 
-func (r *run) pauseEntries(questions []*interrupt.Question, step int64) []*Entry {
+// own are questions of this very graph.
+func (r *run) own(questions []*interrupt.Question) []pending {
+	out := make([]pending, len(questions))
+	for i, q := range questions {
+		out[i] = pending{q, r.ns}
+	}
+	return out
+}
+
+func (r *run) pauseEntries(questions []pending, step int64) []*Entry {
 	var entries []*Entry
-	for _, q := range questions {
+	for _, ask := range questions {
+		q := ask.question
 		stored := *q
 		stored.AskedAt = r.e.now()
 		entries = append(entries, &Entry{
-			Kind: KindPause, Status: Paused, Step: step, Tasks: []string{q.Task}, At: stored.AskedAt,
+			Kind: KindPause, Status: Paused, Namespace: ask.ns, Step: step, Tasks: []string{q.Task}, At: stored.AskedAt,
 			Payload: Payload{Question: &stored, Interrupt: &InterruptRecord{
 				Kind: q.Payload.Kind, Node: q.Payload.Node, Message: q.Payload.Message, Data: q.Payload.Data,
 			}},
@@ -250,9 +266,9 @@ func (r *run) pauseEntries(questions []*interrupt.Question, step int64) []*Entry
 
 // pause writes questions, and the results of siblings that finished, when the
 // thread has come to rest.
-func (r *run) pause(questions []*interrupt.Question, results []Result) error {
+func (r *run) pause(questions []pending, results []Result) error {
 	if r.log == nil {
-		return fmt.Errorf("%s: %w", questions[0].Payload.Reason(), ErrNoStore)
+		return fmt.Errorf("%s: %w", questions[0].question.Payload.Reason(), ErrNoStore)
 	}
 	entries := r.pauseEntries(questions, r.head.Step)
 	if err := r.commit(r.paused(), entries, results, Commit{}); err != nil {

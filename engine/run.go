@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-agent/holdfast/internal/failpoint"
@@ -12,18 +14,26 @@ import (
 )
 
 // run moves one thread within one call. Everything but the tasks of a step
-// happens on the caller's goroutine.
+// happens on the caller's goroutine. A subgraph has a run of its own, on the
+// goroutine of its task, which appends to the log of its root.
 type run struct {
 	e      *Engine
 	log    Log // nil: in memory only
 	graph  *Graph
 	thread Thread
-	head   Entry
-	tail   []Entry // from the base to the head
-	state  map[string]any
-	// results are those of the base, as stored; mu guards them while tasks run.
-	results []Result
-	mu      sync.Mutex
+	ns     string // of a subgraph
+	root   *run   // of the thread; itself, if this is no subgraph
+	depth  int
+	left   []string       // a subgraph was left for these nodes of its parent
+	head   Entry          // the newest of this namespace
+	tail   []Entry        // of this namespace, from its base to its head
+	state  map[string]any // of this namespace
+
+	// Of the root alone; mu guards them while tasks run.
+	mu       sync.Mutex
+	results  []Result           // stored, of all bases since the root's
+	children map[string][]Entry // entries of subgraphs since the root's base
+
 	outside int64 // step number at the last event from outside
 	limit   int   // steps since then
 	take    Take  // how the lease will be taken by the next commit
@@ -43,6 +53,7 @@ func (e storeError) Unwrap() error { return e.error }
 
 func (e *Engine) newRun(log Log) *run {
 	r := &run{e: e, log: log}
+	r.root = r
 	r.read()
 	return r
 }
@@ -50,7 +61,15 @@ func (e *Engine) newRun(log Log) *run {
 // read takes over what the log's view says.
 func (r *run) read() {
 	v := r.log.View()
-	r.thread, r.head, r.tail, r.results = v.Thread, v.Head, v.Tail, v.Results
+	r.thread, r.results = v.Thread, v.Results
+	r.head, r.tail, r.children = Entry{}, nil, map[string][]Entry{}
+	for _, entry := range v.Tail {
+		if entry.Namespace == "" {
+			r.tail, r.head = append(r.tail, entry), entry
+		} else {
+			r.children[entry.Namespace] = append(r.children[entry.Namespace], entry)
+		}
+	}
 	r.state, r.outside, r.limit = v.State, v.OutsideStep, v.MaxSteps
 	if r.state == nil {
 		r.state = map[string]any{}
@@ -70,9 +89,9 @@ func (r *run) emit(ev Event) {
 	if r.e.o.Events == nil {
 		return
 	}
-	r.events.Lock()
-	defer r.events.Unlock()
-	ev.Thread, ev.Turn = r.thread.ID, r.thread.Turn
+	r.root.events.Lock()
+	defer r.root.events.Unlock()
+	ev.Thread, ev.Turn, ev.Namespace = r.thread.ID, r.thread.Turn, r.ns
 	if ev.Step == 0 {
 		ev.Step = r.head.Step
 	}
@@ -83,7 +102,7 @@ func (r *run) emit(ev Event) {
 func (r *run) result() *Turn {
 	return &Turn{
 		Thread: r.thread.ID, Status: r.thread.Status, Number: r.thread.Turn, Step: r.head.Step,
-		Head: r.head.Seq, State: maps.Clone(r.state), Questions: r.open(),
+		Head: r.thread.Head, State: maps.Clone(r.state), Questions: r.open(),
 	}
 }
 
@@ -91,12 +110,14 @@ func (r *run) base() *Entry { return &r.tail[0] }
 
 // asked gives the questions of the base in the order of the log, with what
 // became of them.
-func (r *run) asked() []asked {
+func (r *run) asked() []asked { return questionsOf(r.thread.ID, r.tail) }
+
+func questionsOf(thread string, entries []Entry) []asked {
 	var out []asked
-	for _, entry := range r.tail {
+	for _, entry := range entries {
 		switch entry.Kind {
 		case KindPause:
-			q, ok := entry.Question(r.thread.ID)
+			q, ok := entry.Question(thread)
 			if !ok {
 				continue
 			}
@@ -105,7 +126,7 @@ func (r *run) asked() []asked {
 					out[i].void = true
 				}
 			}
-			out = append(out, asked{question: q})
+			out = append(out, asked{question: q, ns: entry.Namespace, seq: entry.Seq})
 		case KindAnswer:
 			a := entry.Payload.Answer
 			for i := range out {
@@ -118,29 +139,62 @@ func (r *run) asked() []asked {
 	return out
 }
 
-// open gives the questions that wait for an answer.
+// open gives the questions that wait for an answer, those of subgraphs too, in
+// the order in which they were asked.
 func (r *run) open() []interrupt.Question {
-	if r.thread.Status != Paused {
+	waiting := r.waiting()
+	if r.thread.Status != Paused || len(waiting) == 0 {
 		return nil
 	}
-	var out []interrupt.Question
-	for _, q := range r.asked() {
-		if q.answer == nil && !q.void {
-			out = append(out, q.question)
-		}
+	out := make([]interrupt.Question, len(waiting))
+	for i, q := range waiting {
+		out[i] = q.question
 	}
 	return out
 }
 
-// commit appends entries and stores results in one transaction, and takes what
-// follows from them into the run.
-func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) error {
-	turn := r.thread.Turn
-	for _, entry := range entries {
-		if entry.Kind == KindInput {
-			turn++ // and so are the gates that it leads to
+func (r *run) waiting() []asked {
+	var out []asked
+	collect := func(entries []Entry) {
+		for _, q := range questionsOf(r.thread.ID, entries) {
+			if q.answer == nil && !q.void {
+				out = append(out, q)
+			}
 		}
-		entry.Turn = turn
+	}
+	collect(r.tail)
+	for _, ns := range sortedKeys(r.children) {
+		// Only what was asked on the child's newest base waits.
+		collect(sinceBase(r.children[ns]))
+	}
+	slices.SortFunc(out, func(a, b asked) int { return cmp.Compare(a.seq, b.seq) })
+	return out
+}
+
+// sinceBase gives the entries from the newest that moves the base on.
+func sinceBase(entries []Entry) []Entry {
+	for i, entry := range slices.Backward(entries) {
+		if entry.Kind.MovesBase() {
+			return entries[i:]
+		}
+	}
+	return entries
+}
+
+// commit appends entries and stores results in one transaction, and takes what
+// follows from them into the run. Subgraphs that run side by side take turns.
+func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) error {
+	root := r.root
+	root.mu.Lock()
+	defer root.mu.Unlock()
+	for _, entry := range entries {
+		entry.Turn = root.thread.Turn
+		if entry.Kind == KindInput && entry.Namespace == "" && r == root {
+			entry.Turn++
+		}
+		if entry.Namespace == "" {
+			entry.Namespace = r.ns
+		}
 		if entry.At.IsZero() {
 			entry.At = r.e.now()
 		}
@@ -150,57 +204,78 @@ func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) 
 			results[i].At = r.e.now()
 		}
 	}
-	if r.log == nil {
-		r.number(entries)
+	if root.log == nil {
+		root.number(entries)
 	} else {
 		c.Leave, c.Entries, c.Results = leave, entries, results
-		if !r.held {
-			c.Take = r.take
+		if !root.held {
+			c.Take = root.take
 		}
-		if err := r.log.Commit(context.WithoutCancel(r.context()), &c); err != nil {
+		if err := root.log.Commit(context.WithoutCancel(root.context()), &c); err != nil {
 			return storeError{err}
 		}
 		if leave != LeaseMoving {
-			r.refresh()
+			root.refresh()
 		}
-		if c.Take != TakeNone || r.held {
-			r.held, r.lease = leave != LeaseFree, leave
+		if c.Take != TakeNone || root.held {
+			root.held, root.lease = leave != LeaseFree, leave
 		}
-		r.thread = r.log.View().Thread
+		if r == root {
+			root.thread = root.log.View().Thread
+		} else {
+			root.thread.Head = entries[len(entries)-1].Seq
+		}
 	}
 	for _, entry := range entries {
 		r.appended(entry)
 	}
-	r.results = append(r.results, results...)
+	root.results = append(root.results, results...)
 	return nil
 }
 
 // number does for a run without a store what the store does.
 func (r *run) number(entries []*Entry) {
-	seq, base := r.head.Seq, r.head.Base
 	for _, entry := range entries {
-		seq++
-		entry.Seq, entry.Parent = seq, seq-1
+		seq := r.thread.Head + 1
+		entry.Seq, entry.Parent, entry.Base = seq, seq-1, r.head.Base
 		if entry.Kind.MovesBase() {
-			base = seq
+			entry.Base = seq
 		}
-		entry.Base = base
-		r.thread.Status, r.thread.Turn, r.thread.Head = entry.Status, entry.Turn, seq
+		r.thread.Head = seq
+		if entry.Namespace == "" {
+			r.thread.Status, r.thread.Turn = entry.Status, entry.Turn
+		}
 	}
 }
 
+// appended takes an entry into the run that it belongs to.
 func (r *run) appended(entry *Entry) {
-	r.head = *entry
-	if entry.Kind.MovesBase() {
-		r.tail = append(r.tail[:0:0], *entry)
-		r.results = nil
+	if entry.Namespace != r.ns { // a question of, or an answer to, a subgraph
+		r.children[entry.Namespace] = append(r.children[entry.Namespace], *entry)
 	} else {
-		r.tail = append(r.tail, *entry)
+		left := int64(-1)
+		if len(r.tail) > 0 {
+			left = r.base().Seq
+		}
+		r.head = *entry
+		if entry.Kind.MovesBase() {
+			r.tail = append(r.tail[:0:0], *entry)
+			if r == r.root {
+				r.results, r.children = nil, map[string][]Entry{}
+			} else {
+				r.root.results = slices.DeleteFunc(r.root.results, func(res Result) bool { return res.Base == left })
+			}
+		} else {
+			r.tail = append(r.tail, *entry)
+		}
+		if r != r.root {
+			r.root.children[r.ns] = append(r.root.children[r.ns], *entry)
+		}
 	}
 	switch entry.Kind {
 	case KindStep, KindPause:
 	default:
-		r.outside = entry.Step
+		r.outside = r.head.Step
 	}
 }
 
@@ -392,11 +467,14 @@ func (r *run) loop() (*Turn, error) {
 			return r.over()
 		}
 		p := r.plan(r.base(), r.asked())
+		if waiting := r.waiting(); len(waiting) > 0 {
+			p = plan{pending: []interrupt.Question{waiting[0].question}}
+		}
 		switch {
 		case p.err != nil:
 			return r.end(Failed, &EndRecord{Cause: p.err.Error(), Code: "gate", Task: p.task, Node: nodeOf(p.task)}, "", nil)
 		case len(p.ask) > 0:
-			if err := r.pause(p.ask, nil); err != nil {
+			if err := r.pause(r.own(p.ask), nil); err != nil {
 				return r.broken(err)
 			}
 		case len(p.pending) > 0:

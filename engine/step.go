@@ -9,13 +9,18 @@ import (
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
-// step runs the tasks of one step and commits it. A nil result means that the
-// turn goes on.
+// step runs the tasks of one step and commits it. A nil turn means that it
+// goes on.
 func (r *run) step(p plan) (*Turn, error) {
 	if !r.held && r.log != nil {
 		return r.result(), fmt.Errorf("thread %s is not held by this run", r.thread.ID) // a mistake in this package
 	}
 	r.watch()
+	return r.finishStep(p, r.tasks(p))
+}
+
+// tasks runs the tasks of a step that have no stored result.
+func (r *run) tasks(p plan) []*outcome {
 	outcomes := make([]*outcome, len(p.tasks))
 	var missing []*outcome
 	for i, id := range p.tasks {
@@ -26,7 +31,7 @@ func (r *run) step(p plan) (*Turn, error) {
 		}
 	}
 	r.runTasks(missing)
-	return r.finishStep(p, outcomes)
+	return outcomes
 }
 
 // runTasks runs tasks side by side, at most MaxConcurrency at once. A single
@@ -86,60 +91,90 @@ func (r *run) storeOutcome(o *outcome) {
 }
 
 func (r *run) put(ctx context.Context, res Result) error {
-	if r.log == nil {
+	root := r.root
+	if root.log == nil {
 		return nil
 	}
 	if res.At.IsZero() {
 		res.At = r.e.now()
 	}
-	if err := r.log.Put(context.WithoutCancel(ctx), res); err != nil {
+	res.Base = r.base().Seq
+	if err := root.log.Put(context.WithoutCancel(ctx), res); err != nil {
 		return storeError{err}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.results = append(r.results, res)
+	root.mu.Lock()
+	defer root.mu.Unlock()
+	root.results = append(root.results, res)
 	return nil
 }
+
+// sorted is how the tasks of a step went, by what follows from it.
+type sorted struct {
+	storeErr  error      // the store failed: this run is over
+	failed    []*outcome // and no error handler takes over
+	aborted   bool       // some were killed or not started
+	questions []pending
+	results   []Result // of finished tasks, not stored yet
+}
+
+// pending is a question that is not asked yet: it is written when the thread
+// has come to rest.
+type pending struct {
+	question *interrupt.Question
+	ns       string
+}
+
+func (r *run) sort(outcomes []*outcome) (s sorted) {
+	for _, o := range outcomes {
+		var storeErr storeError
+		switch {
+		case errors.As(o.err, &storeErr):
+			s.storeErr = storeErr
+		case o.err != nil:
+			s.failed = append(s.failed, o)
+		case o.aborted:
+			s.aborted = true
+		case len(o.questions) > 0:
+			s.questions = append(s.questions, o.questions...)
+		case !o.stored:
+			res := o.result(r.graph)
+			res.Base = r.base().Seq
+			s.results = append(s.results, res)
+		}
+	}
+	return s
+}
+
+// broke reports whether the work was killed before it could end by itself.
+func (s sorted) broke() bool { return s.aborted || len(s.failed) > 0 || len(s.questions) > 0 }
 
 // finishStep looks at how the tasks went: a store error ends this run, a kill
 // ends the work, a failure ends the turn, a question pauses it; else the step
 // is committed.
 func (r *run) finishStep(p plan, outcomes []*outcome) (*Turn, error) {
-	var results []Result
-	var questions []*interrupt.Question
-	var failed []*outcome
-	aborted := false
-	for _, o := range outcomes {
-		var storeErr storeError
-		switch {
-		case errors.As(o.err, &storeErr):
-			return r.broken(storeErr)
-		case o.err != nil:
-			failed = append(failed, o)
-		case o.aborted:
-			aborted = true
-		case o.question != nil:
-			questions = append(questions, o.question)
-		case !o.stored:
-			results = append(results, o.result(r.graph))
-		}
+	s := r.sort(outcomes)
+	if s.storeErr != nil {
+		return r.broken(s.storeErr)
 	}
-	if cause := context.Cause(r.ctx); cause != nil && (aborted || len(failed) > 0 || len(questions) > 0) {
-		return r.killed(cause, results)
+	if cause := context.Cause(r.ctx); cause != nil && s.broke() {
+		return r.killed(cause, s.results)
 	}
-	failed = r.handled(failed)
+	s.failed = r.handled(s.failed)
 	switch {
-	case len(failed) > 0:
+	case len(s.failed) > 0:
 		r.stopWatching()
-		return r.fail(failed, results)
-	case len(questions) > 0:
+		return r.fail(s.failed, s.results)
+	case len(s.questions) > 0:
 		r.stopWatching()
-		if err := r.pause(questions, results); err != nil {
+		if err := r.pause(s.questions, s.results); err != nil {
 			return r.broken(err)
 		}
 		return nil, nil
 	}
-	return r.commitStep(p, outcomes)
+	if failed := r.commitStep(p, outcomes); failed != nil {
+		return failed()
+	}
+	return nil, nil
 }
 
 // killed stores what finished, so that it is not done again, and ends.

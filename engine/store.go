@@ -160,9 +160,9 @@ type Owner struct {
 type View struct {
 	Thread  Thread
 	Head    Entry   // Seq 0 if the log is empty
-	Tail    []Entry // from the base, inclusive, to Head
+	Tail    []Entry // from the base of the graph itself, inclusive, to Head: its own entries and those of its subgraphs
 	State   map[string]any
-	Results []Result // of the base; only where the view is of the newest entry
+	Results []Result // of the base, and of subgraphs' bases after it; only where the view is of the newest entry
 	// OutsideStep is the step number at the last event from outside in this
 	// turn (input, answer, update, fork, end): the step limit counts from it.
 	OutsideStep int64
@@ -194,6 +194,7 @@ const (
 // committed yet. Task and N are its key within the base; a second Put of the
 // same key gives ErrConflict.
 type Result struct {
+	Base  int64 // seq of the base; 0 is the newest of the graph itself
 	Task  string
 	N     int64 // 0 is the task's own result; others count up as things happen
 	Kind  ResultKind

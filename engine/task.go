@@ -29,6 +29,8 @@ var errAsked = errors.New("the task asks a question: return this error from the 
 type Task struct {
 	id       string
 	node     *node
+	graph    *Graph
+	depth    int // of the subgraph that it is in
 	thread   Thread
 	base     int64
 	turn     int64
@@ -47,7 +49,9 @@ type Task struct {
 	asks     int            // how many Asks this pass made
 	keys     map[string]int // how often each effect key was used in this pass
 	question *interrupt.Question
-	failure  error // an engine error that the node must not hide
+	inner    []pending // questions of the subgraph that it runs
+	refused  string    // a gate in that subgraph was rejected, and nothing was left to run there
+	failure  error     // an engine error that the node must not hide
 	notes    []string
 	alive    chan struct{} // signs of life, for the idle timeout
 }
@@ -62,6 +66,8 @@ type asked struct {
 	question interrupt.Question
 	answer   *interrupt.Answer
 	void     bool
+	ns       string
+	seq      int64
 }
 
 type taskKey struct{}

@@ -1,0 +1,259 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxDepth bounds how deep subgraphs are nested.
+const MaxDepth = 16
+
+// Subgraph is a graph as a node. Its entries have a namespace of their own, one
+// for each visit; its state is its own, too.
+type Subgraph struct {
+	Graph *Graph
+	// Input maps channels of the parent to channels of the child, Output those
+	// of the child to the parent's. If both are nil, channels of one name are
+	// shared both ways. Only what the child writes comes back.
+	Input, Output map[string]string
+}
+
+// channels gives the two maps, with the shared channels filled in.
+func (s *Subgraph) channels(parent *Graph) (input, output map[string]string) {
+	if s.Input != nil || s.Output != nil {
+		return s.Input, s.Output
+	}
+	shared := map[string]string{}
+	for name := range s.Graph.channels {
+		if parent.channels[name] != nil {
+			shared[name] = name
+		}
+	}
+	return shared, shared
+}
+
+// compileSubgraph finds maps that name no channel, and a child that exchanges
+// nothing with its parent.
+func (c *compiler) compileSubgraph(at string, n *node) {
+	sub := n.Subgraph
+	if sub.Graph == nil {
+		c.problem(at+"/definition", "", "node %s has no graph to run", n.name)
+		return
+	}
+	if n.Run != nil {
+		c.problem(at, "", "node %s has a graph and a function to run: it can have one", n.name)
+	}
+	if n.Type == "" {
+		n.Type = "subgraph"
+	}
+	side := func(place, channel string, channels []string, whose string) {
+		if !slices.Contains(channels, channel) {
+			c.problem(at+place+"/"+EscapePointer(channel), Nearest(channel, channels), "%s has no channel %q", whose, channel)
+		}
+	}
+	outer, inner := sortedKeys(c.g.channels), sub.Graph.Channels()
+	child := "subgraph " + sub.Graph.name
+	for _, from := range sortedKeys(sub.Input) {
+		side("/input_map", from, outer, "the parent")
+		side("/input_map", sub.Input[from], inner, child)
+	}
+	for _, from := range sortedKeys(sub.Output) {
+		side("/output_map", from, inner, child)
+		side("/output_map", sub.Output[from], outer, "the parent")
+	}
+	if _, output := sub.channels(c.g); len(output) == 0 {
+		c.warn(at, "nothing of what subgraph %s writes comes back: it shares no channel with its parent, and output_map is empty", sub.Graph.name)
+	}
+}
+
+// namespace names one visit: the task, and the base that made it ready. Parts
+// are separated by a slash, which a node's name may hold; the numbers keep two
+// visits apart all the same.
+func namespace(parent, task string, base int64) string {
+	ns := fmt.Sprintf("%d:%s@%d", len(task), task, base)
+	if parent != "" {
+		ns = parent + "/" + ns
+	}
+	return ns
+}
+
+// runSubgraph runs the child's steps until it ends or asks. A visit that was
+// interrupted goes on where its own entries say.
+func (r *run) runSubgraph(ctx context.Context, t *Task) (Output, error) {
+	child, err := r.child(ctx, t)
+	if err != nil {
+		return Output{}, err
+	}
+	for {
+		if err := context.Cause(child.ctx); err != nil {
+			return Output{}, err
+		}
+		if to := child.base().Payload.Left; to != nil {
+			output := child.exports(t)
+			output.Goto = to
+			return output, nil
+		}
+		p := child.plan(child.base(), child.asked())
+		switch {
+		case p.err != nil:
+			return Output{}, fmt.Errorf("%s: %w", p.task, p.err)
+		case len(p.ask) > 0:
+			t.inner = child.own(p.ask)
+			return Output{}, errAsked
+		case len(p.tasks) == 0 && (p.refused || child.graph.rejectedBranch(p.frontier)):
+			t.refused = or(p.why, child.graph.starved(p.arrivals))
+			return child.exports(t), nil
+		case len(p.tasks) == 0 && len(p.arrivals) > 0:
+			return Output{}, fmt.Errorf("nothing is left to run, but %s", child.graph.starved(p.arrivals))
+		case len(p.tasks) == 0:
+			return child.exports(t), nil
+		case child.head.Step-child.outside >= int64(child.limit):
+			return Output{}, fmt.Errorf("%w: %d steps in subgraph %s since the last event from outside", ErrStepLimit, child.limit, t.node.name)
+		}
+		if err := child.childStep(p, t); err != nil {
+			return Output{}, err
+		}
+	}
+}
+
+// child opens the run of a visit: a new one, or the one that its entries tell.
+func (r *run) child(ctx context.Context, t *Task) (*run, error) {
+	sub := t.node.Subgraph
+	if r.depth+1 > MaxDepth {
+		return nil, fmt.Errorf("subgraphs are nested deeper than %d", MaxDepth)
+	}
+	c := &run{
+		e: r.e, log: r.log, graph: sub.Graph, thread: r.thread, root: r.root, depth: r.depth + 1,
+		ns: namespace(r.ns, t.id, t.base), state: map[string]any{}, limit: r.limit, ctx: ctx, kill: r.kill,
+	}
+	r.root.mu.Lock()
+	known := slices.Clone(r.root.children[c.ns])
+	r.root.mu.Unlock()
+	if len(known) > 0 {
+		return c, c.recall(known)
+	}
+	input, _ := sub.channels(r.graph)
+	for name, ch := range sub.Graph.channels {
+		c.state[name] = ch.initial
+	}
+	var ops []Op
+	for _, name := range sub.Graph.Channels() {
+		ops = append(ops, Op{Channel: name, Op: OpSet, Value: c.state[name]})
+	}
+	for _, outer := range sortedKeys(input) {
+		inner := input[outer]
+		if v := t.state[outer]; v != nil {
+			ops = append(ops, Op{Channel: inner, Op: OpSet, Value: v})
+			c.state[inner] = v
+		}
+	}
+	entry := &Entry{
+		Kind: KindInput, Status: Running, Next: sub.Graph.entries,
+		Payload: Payload{Ops: sub.Graph.stored(ops)},
+	}
+	return c, c.commit(LeaseMoving, []*Entry{entry}, nil, Commit{})
+}
+
+// recall folds the entries of an earlier part of this visit.
+func (c *run) recall(known []Entry) error {
+	for i := range known {
+		entry := known[i]
+		if err := Fold(c.state, &entry.Payload, entry.Kind); err != nil {
+			return fmt.Errorf("subgraph %s: %w", c.ns, err)
+		}
+		c.head = entry
+		if entry.Kind.MovesBase() {
+			c.tail = append(c.tail[:0], entry)
+		} else {
+			c.tail = append(c.tail, entry)
+		}
+		if entry.Kind != KindStep && entry.Kind != KindPause {
+			c.outside = entry.Step
+		}
+	}
+	c.head.Step = c.tail[0].Step
+	c.refresh()
+	return nil
+}
+
+// childStep runs one step of a subgraph. What it asks goes up to the parent,
+// which writes it when the thread has come to rest.
+func (c *run) childStep(p plan, t *Task) error {
+	outcomes := c.tasks(p)
+	s := c.sort(outcomes)
+	if s.storeErr != nil {
+		return s.storeErr
+	}
+	cause := context.Cause(c.ctx)
+	if cause == nil || !s.broke() {
+		s.failed = c.handled(s.failed)
+	}
+	if !s.broke() {
+		if failed := c.commitStep(p, outcomes); failed != nil {
+			_, err := failed()
+			return err
+		}
+		return nil
+	}
+	// What finished is stored, so that it is not done again.
+	for _, res := range s.results {
+		if err := c.put(c.ctx, res); err != nil {
+			return err
+		}
+	}
+	switch {
+	case cause != nil:
+		return cause
+	case len(s.failed) > 0:
+		parts := make([]string, len(s.failed))
+		for i, o := range s.failed {
+			parts[i] = fmt.Sprintf("%s: %v", o.task.id, o.err)
+		}
+		return errors.New(strings.Join(parts, "; and "))
+	}
+	t.inner = s.questions
+	return errAsked
+}
+
+// exports are the child's own writes to channels of the parent, in the order
+// in which they were made. What the parent gave does not come back.
+func (c *run) exports(t *Task) Output {
+	_, outputs := t.node.Subgraph.channels(t.graph)
+	c.root.mu.Lock()
+	entries := slices.Clone(c.root.children[c.ns])
+	c.root.mu.Unlock()
+	var output Output
+	for _, entry := range entries {
+		if entry.Kind == KindInput {
+			continue
+		}
+		for _, op := range entry.Payload.Ops {
+			outer, mapped := outputs[op.Channel]
+			if !mapped {
+				continue
+			}
+			output.Writes = addExport(output.Writes, Write{Channel: outer, Value: op.Value, Overwrite: c.overwrites(op)})
+		}
+	}
+	return output
+}
+
+// overwrites reports whether an operation went past a channel's reducer.
+func (c *run) overwrites(op Op) bool {
+	ch := c.graph.channels[op.Channel]
+	return op.Op == OpSet && ch.Reducer != Overwrite && ch.Reduce == nil
+}
+
+// addExport adds a write; pieces that were appended one by one become one.
+func addExport(writes []Write, w Write) []Write {
+	for i := range writes {
+		if writes[i].Channel == w.Channel && w.Overwrite {
+			writes[i] = w
+			return writes
+		}
+	}
+	return append(writes, w)
+}
