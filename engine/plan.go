@@ -210,13 +210,14 @@ func (r *run) resolve(task string, base *Entry, gate *interrupt.Answer) (shows a
 // entry.
 func (r *run) withGates(entry *Entry) ([]*Entry, Lease) {
 	entries := []*Entry{entry}
-	ahead := *entry
-	ahead.Seq = r.root.thread.Head + 1
-	p := r.plan(&ahead, nil)
-	switch {
-	case r != r.root:
+	if r != r.root {
 		// A subgraph asks, and ends, when its parent's step comes to rest.
 		return entries, LeaseMoving
+	}
+	ahead := *entry
+	ahead.Seq = r.seq + 1
+	p := r.plan(&ahead, nil)
+	switch {
 	case p.err != nil:
 		// The entry stands; that its gate cannot be asked ends the turn next.
 		return entries, LeaseMoving

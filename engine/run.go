@@ -31,6 +31,7 @@ type run struct {
 
 	// Of the root alone; mu guards them while tasks run.
 	mu       sync.Mutex
+	seq      int64              // of the newest entry of the log
 	results  []Result           // stored, of all bases since the root's
 	children map[string][]Entry // entries of subgraphs since the root's base
 
@@ -61,7 +62,7 @@ func (e *Engine) newRun(log Log) *run {
 // read takes over what the log's view says.
 func (r *run) read() {
 	v := r.log.View()
-	r.thread, r.results = v.Thread, v.Results
+	r.thread, r.results, r.seq = v.Thread, v.Results, v.Thread.Head
 	r.head, r.tail, r.children = Entry{}, nil, map[string][]Entry{}
 	for _, entry := range v.Tail {
 		if entry.Namespace == "" {
@@ -102,7 +103,7 @@ func (r *run) emit(ev Event) {
 func (r *run) result() *Turn {
 	return &Turn{
 		Thread: r.thread.ID, Status: r.thread.Status, Number: r.thread.Turn, Step: r.head.Step,
-		Head: r.thread.Head, State: maps.Clone(r.state), Questions: r.open(),
+		Head: r.seq, State: maps.Clone(r.state), Questions: r.open(),
 	}
 }
 
@@ -222,8 +223,9 @@ func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) 
 		}
 		if r == root {
 			root.thread = root.log.View().Thread
+			root.seq = root.thread.Head
 		} else {
-			root.thread.Head = entries[len(entries)-1].Seq
+			root.seq = entries[len(entries)-1].Seq
 		}
 	}
 	for _, entry := range entries {
@@ -236,14 +238,14 @@ func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) 
 // number does for a run without a store what the store does.
 func (r *run) number(entries []*Entry) {
 	for _, entry := range entries {
-		seq := r.thread.Head + 1
+		seq := r.seq + 1
 		entry.Seq, entry.Parent, entry.Base = seq, seq-1, r.head.Base
 		if entry.Kind.MovesBase() {
 			entry.Base = seq
 		}
-		r.thread.Head = seq
+		r.seq = seq
 		if entry.Namespace == "" {
-			r.thread.Status, r.thread.Turn = entry.Status, entry.Turn
+			r.thread.Status, r.thread.Turn, r.thread.Head = entry.Status, entry.Turn, seq
 		}
 	}
 }
