@@ -166,8 +166,10 @@ type View struct {
 	// OutsideStep is the step number at the last event from outside in this
 	// turn (input, answer, update, fork, end): the step limit counts from it.
 	OutsideStep int64
-	// MaxSteps is the step limit of this turn, from its input entry.
+	// MaxSteps is the step limit of this turn, and InputSeq the entry that began
+	// it: its input, or a fork.
 	MaxSteps int
+	InputSeq int64
 }
 
 // Base is the entry that the view's results and questions belong to.
