@@ -137,18 +137,26 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare checks a file that exists and creates one that does not.
-func prepare(path string) error {
-	if info, err := os.Stat(path); err == nil {
-		for _, other := range opened.files {
-			if os.SameFile(info, other) {
-				return nil // it was checked when it was opened
-			}
+func isOpened(info fs.FileInfo) bool {
+	for _, other := range opened.files {
+		if os.SameFile(info, other) {
+			return true
 		}
 	}
+	return false
+}
+
+// prepare checks a file that exists and creates one that does not.
+func prepare(path string) error {
+	if info, err := os.Stat(path); err == nil && isOpened(info) {
+		return nil // it was checked when it was opened
+	}
 	missing, err := check(path)
-	if err != nil || !missing {
+	if err != nil {
 		return err
+	}
+	if !missing {
+		return writable(path)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return &FileError{Path: path, Kind: ErrAccess, Cause: err, Advice: "its folder cannot be created"}
@@ -156,12 +164,25 @@ func prepare(path string) error {
 	// Created here and not by SQLite, which would let everybody read it. If
 	// the process dies after this, a file of 0 bytes is left, which is new.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		_, err = check(path) // another process was first
-		return err
+	if errors.Is(err, fs.ErrExist) { // another process was first
+		if _, err := check(path); err != nil {
+			return err
+		}
+		return writable(path)
 	}
 	if err != nil {
 		return &FileError{Path: path, Kind: ErrAccess, Cause: err, Advice: "the file cannot be created"}
+	}
+	return f.Close()
+}
+
+// writable says so where SQLite would quietly open the file for reading only,
+// and fail at the first commit.
+func writable(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return &FileError{Path: path, Kind: ErrAccess, Cause: err,
+			Advice: "the file and its folder must be writable for this user, since SQLite keeps a -wal and a -shm file beside it"}
 	}
 	return f.Close()
 }
@@ -251,6 +272,8 @@ func (s *Store) Close() error {
 	}
 	s.mu.Unlock()
 
+	// Those who wait first: that their lease is given back is no news to them.
+	s.watch.close()
 	var errs []error
 	for _, l := range held {
 		errs = append(errs, l.Close())

@@ -3,15 +3,40 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/holdfast-agent/holdfast/engine"
 	"github.com/holdfast-agent/holdfast/internal/value"
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
+// payloadFields are the fields of a payload in the order of their JSON names,
+// as canonical JSON has them.
+var payloadFields = func() []payloadField {
+	var out []payloadField
+	for i, t := 0, reflect.TypeFor[engine.Payload](); i < t.NumField(); i++ {
+		if name, ok := jsonName(t.Field(i)); ok {
+			out = append(out, payloadField{name: name, key: `"` + name + `":`, index: i})
+		}
+	}
+	slices.SortFunc(out, func(a, b payloadField) int { return strings.Compare(a.name, b.name) })
+	return out
+}()
+
+type payloadField struct {
+	name, key string
+	index     int
+}
+
+func jsonName(f reflect.StructField) (string, bool) {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name, f.IsExported() && name != "-" && name != ""
+}
+
 // appendPayload appends the canonical JSON of a payload: keys sorted, absent
-// where empty. Operations, which every step has, are written by hand; what
-// comes once in a turn goes through its JSON tags.
+// where zero. Operations, which every step has, are written by hand.
 //
 // Values must be normalized, as everything is that the engine writes. One that
 // is not is an error of the whole commit, and not a guess in the log.
@@ -21,103 +46,61 @@ func appendPayload(dst []byte, p *engine.Payload) (out []byte, err error) {
 			out, err = nil, fmt.Errorf("%w: payload: %v", engine.ErrInvalid, r)
 		}
 	}()
-	w := objectWriter{buf: append(dst, '{')}
-	if p.Answer != nil {
-		w.other("answer", p.Answer)
+	dst = append(dst, '{')
+	begun := false
+	fields := reflect.ValueOf(p).Elem()
+	for i := range payloadFields {
+		f := &payloadFields[i]
+		v := fields.Field(f.index)
+		if v.IsZero() {
+			continue
+		}
+		if begun {
+			dst = append(dst, ',')
+		}
+		begun = true
+		dst = append(dst, f.key...)
+		switch v := v.Interface().(type) {
+		case []engine.Op:
+			dst = appendOps(dst, v)
+		case map[string]any:
+			dst = value.Append(dst, v)
+		case string:
+			dst = value.Append(dst, v)
+		default:
+			text, err := value.Marshal(v)
+			if err != nil {
+				return nil, fmt.Errorf("%w: payload: %s: %w", engine.ErrInvalid, f.name, err)
+			}
+			dst = append(dst, text...)
+		}
 	}
-	if len(p.Arrivals) > 0 {
-		w.lists("arrivals", p.Arrivals)
-	}
-	if p.End != nil {
-		w.other("end", p.End)
-	}
-	if p.From != "" {
-		w.key("from")
-		w.buf = value.Append(w.buf, p.From)
-	}
-	if p.Input != nil {
-		w.other("input", p.Input)
-	}
-	if p.Interrupt != nil {
-		w.other("interrupt", p.Interrupt)
-	}
-	if len(p.Notes) > 0 {
-		w.other("notes", p.Notes)
-	}
-	if len(p.Ops) > 0 {
-		w.ops(p.Ops)
-	}
-	if p.Question != nil {
-		w.other("question", p.Question)
-	}
-	if len(p.Routes) > 0 {
-		w.lists("routes", p.Routes)
-	}
-	if p.State != nil {
-		w.key("state")
-		w.buf = value.Append(w.buf, p.State)
-	}
-	if w.err != nil {
-		return nil, fmt.Errorf("%w: payload: %w", engine.ErrInvalid, w.err)
-	}
-	return append(w.buf, '}'), nil
+	return append(dst, '}'), nil
 }
 
-type objectWriter struct {
-	buf   []byte
-	begun bool
-	err   error
-}
-
-func (w *objectWriter) key(name string) {
-	if w.begun {
-		w.buf = append(w.buf, ',')
-	}
-	w.begun = true
-	w.buf = append(w.buf, '"')
-	w.buf = append(w.buf, name...)
-	w.buf = append(w.buf, '"', ':')
-}
-
-func (w *objectWriter) other(name string, v any) {
-	b, err := value.Marshal(v)
-	if err != nil {
-		w.err = fmt.Errorf("%s: %w", name, err)
-		return
-	}
-	w.key(name)
-	w.buf = append(w.buf, b...)
-}
-
-func (w *objectWriter) lists(name string, m map[string][]string) {
-	w.other(name, m)
-}
-
-func (w *objectWriter) ops(ops []engine.Op) {
-	w.key("ops")
+func appendOps(dst []byte, ops []engine.Op) []byte {
+	dst = append(dst, '[')
 	for i, op := range ops {
-		if i == 0 {
-			w.buf = append(w.buf, '[')
-		} else {
-			w.buf = append(w.buf, ',')
+		if i > 0 {
+			dst = append(dst, ',')
 		}
-		w.buf = append(w.buf, `{"channel":`...)
-		w.buf = value.Append(w.buf, op.Channel)
+		dst = append(dst, `{"channel":`...)
+		dst = value.Append(dst, op.Channel)
 		if op.Keep != 0 {
-			w.buf = append(w.buf, `,"keep":`...)
-			w.buf = value.Append(w.buf, int64(op.Keep))
+			dst = append(dst, `,"keep":`...)
+			dst = value.Append(dst, int64(op.Keep))
 		}
-		w.buf = append(w.buf, `,"op":`...)
-		w.buf = value.Append(w.buf, string(op.Op))
+		dst = append(dst, `,"op":`...)
+		dst = value.Append(dst, string(op.Op))
 		if op.Task != "" {
-			w.buf = append(w.buf, `,"task":`...)
-			w.buf = value.Append(w.buf, op.Task)
+			dst = append(dst, `,"task":`...)
+			dst = value.Append(dst, op.Task)
 		}
-		w.buf = append(w.buf, `,"value":`...)
-		w.buf = value.Append(w.buf, op.Value)
-		w.buf = append(w.buf, '}')
+		dst = append(dst, `,"value":`...)
+		dst = value.Append(dst, op.Value)
+		dst = append(dst, '}')
 	}
-	w.buf = append(w.buf, ']')
+	return append(dst, ']')
 }
 
 // decodePayload reads what appendPayload wrote. Unknown names are passed over:
@@ -132,97 +115,23 @@ func decodePayload(data []byte) (engine.Payload, error) {
 	if !ok {
 		return p, fmt.Errorf("payload is no JSON object, but a %s", value.Kind(v))
 	}
-	for name, v := range object {
-		if err := setField(&p, name, v); err != nil {
-			return p, fmt.Errorf("payload: %s: %w", name, err)
+	fields := reflect.ValueOf(&p).Elem()
+	for i := range payloadFields {
+		f := &payloadFields[i]
+		v, ok := object[f.name]
+		if !ok {
+			continue
+		}
+		if f.name == "ops" {
+			err = setOps(&p, v) // every step has some, and a fold reads many
+		} else {
+			err = assign(fields.Field(f.index), v)
+		}
+		if err != nil {
+			return p, fmt.Errorf("payload: %s: %w", f.name, err)
 		}
 	}
 	return p, nil
-}
-
-func setField(p *engine.Payload, name string, v any) error {
-	switch name {
-	case "ops":
-		return setOps(p, v)
-	case "state":
-		state, ok := v.(map[string]any)
-		if !ok {
-			return fmt.Errorf("no object, but a %s", value.Kind(v))
-		}
-		p.State = state
-		return nil
-	case "from":
-		p.From, _ = v.(string)
-		return nil
-	case "notes":
-		return into(v, &p.Notes)
-	case "routes":
-		return into(v, &p.Routes)
-	case "arrivals":
-		return into(v, &p.Arrivals)
-	case "end":
-		p.End = new(engine.EndRecord)
-		return into(v, p.End)
-	}
-	// What follows holds values of any shape. encoding/json would make every
-	// number in them a float64, so they are put back as value.Decode read them.
-	object, _ := v.(map[string]any)
-	switch name {
-	case "input":
-		p.Input = new(engine.InputRecord)
-		if err := into(v, p.Input); err != nil {
-			return err
-		}
-		if values, ok := object["values"].(map[string]any); ok {
-			p.Input.Values = values
-		}
-	case "interrupt":
-		p.Interrupt = new(engine.InterruptRecord)
-		if err := into(v, p.Interrupt); err != nil {
-			return err
-		}
-		p.Interrupt.Data = object["data"]
-	case "question":
-		q, err := decodeQuestion(v)
-		if err != nil {
-			return err
-		}
-		p.Question = q
-	case "answer":
-		a, err := decodeAnswer(v)
-		if err != nil {
-			return err
-		}
-		p.Answer = a
-	}
-	return nil
-}
-
-func decodeQuestion(v any) (*interrupt.Question, error) {
-	q := new(interrupt.Question)
-	if err := into(v, q); err != nil {
-		return nil, err
-	}
-	object, _ := v.(map[string]any)
-	q.Shows = object["shows"]
-	if doubt, ok := object["doubt"].(map[string]any); ok && q.Doubt != nil {
-		q.Doubt.Effect = doubt["effect"]
-	}
-	return q, nil
-}
-
-func decodeAnswer(v any) (*interrupt.Answer, error) {
-	a := new(interrupt.Answer)
-	if err := into(v, a); err != nil {
-		return nil, err
-	}
-	object, _ := v.(map[string]any)
-	a.Value = object["value"]
-	return a, nil
-}
-
-func into(v any, target any) error {
-	return json.Unmarshal(value.Append(nil, v), target)
 }
 
 func setOps(p *engine.Payload, v any) error {
@@ -246,4 +155,95 @@ func setOps(p *engine.Payload, v any) error {
 		op.Keep = int(keep)
 	}
 	return nil
+}
+
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+// assign puts a decoded value into a field. It is encoding/json but for one
+// thing: where the field may hold any value, it gets the value as it was
+// decoded, an integer as an int64. encoding/json would make it a float64.
+func assign(to reflect.Value, v any) error {
+	mismatch := func() error { return fmt.Errorf("a %s cannot be a %s", value.Kind(v), to.Type()) }
+	if v == nil {
+		to.SetZero()
+		return nil
+	}
+	if to.Kind() == reflect.Interface {
+		to.Set(reflect.ValueOf(v))
+		return nil
+	}
+	if reflect.PointerTo(to.Type()).Implements(unmarshaler) {
+		return json.Unmarshal(value.Append(nil, v), to.Addr().Interface())
+	}
+	switch to.Kind() {
+	case reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		return assign(to.Elem(), v)
+	case reflect.Struct:
+		object, ok := v.(map[string]any)
+		if !ok {
+			return mismatch()
+		}
+		for i, t := 0, to.Type(); i < t.NumField(); i++ {
+			name, ok := jsonName(t.Field(i))
+			if !ok {
+				continue
+			}
+			if v, ok := object[name]; ok {
+				if err := assign(to.Field(i), v); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+			}
+		}
+	case reflect.Slice:
+		list, ok := v.([]any)
+		if !ok {
+			return mismatch()
+		}
+		to.Set(reflect.MakeSlice(to.Type(), len(list), len(list)))
+		for i, item := range list {
+			if err := assign(to.Index(i), item); err != nil {
+				return fmt.Errorf("%d: %w", i, err)
+			}
+		}
+	case reflect.Map:
+		object, ok := v.(map[string]any)
+		if !ok || to.Type().Key().Kind() != reflect.String {
+			return mismatch()
+		}
+		to.Set(reflect.MakeMapWithSize(to.Type(), len(object)))
+		for key, item := range object {
+			element := reflect.New(to.Type().Elem()).Elem()
+			if err := assign(element, item); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+			to.SetMapIndex(reflect.ValueOf(key).Convert(to.Type().Key()), element)
+		}
+	case reflect.String:
+		s, ok := v.(string)
+		if !ok {
+			return mismatch()
+		}
+		to.SetString(s)
+	case reflect.Bool:
+		b, ok := v.(bool)
+		if !ok {
+			return mismatch()
+		}
+		to.SetBool(b)
+	case reflect.Int, reflect.Int64:
+		n, ok := v.(int64)
+		if !ok {
+			return mismatch()
+		}
+		to.SetInt(n)
+	default:
+		return mismatch()
+	}
+	return nil
+}
+
+func decodeQuestion(v any) (*interrupt.Question, error) {
+	q := new(interrupt.Question)
+	return q, assign(reflect.ValueOf(q).Elem(), v)
 }

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/internal/value"
+	"github.com/holdfast-agent/holdfast/interrupt"
+)
+
+func fullPayload(v any) engine.Payload {
+	deadline := start.Add(time.Hour)
+	return engine.Payload{
+		Ops: []engine.Op{
+			{Task: "t", Channel: "c", Op: engine.OpAppend, Value: v, Keep: 3}, {Channel: "d", Op: engine.OpSet, Value: nil},
+		},
+		Input:     &engine.InputRecord{Graph: "g", Name: "n", Text: "t", MaxSteps: 7, Via: "cli", OSUser: "u", Client: "c"},
+		Routes:    map[string][]string{"a": {"b", "c"}},
+		Arrivals:  map[string][]string{"j": {"a"}},
+		Question:  &interrupt.Question{AskingNode: "a", Task: "a", Ordinal: 1, Choices: []interrupt.Choice{{ID: "x"}}, Type: "string", Doubt: &interrupt.Doubt{Key: "k", Intent: 3, Effect: v, PID: 4}, Shows: v, Deadline: &deadline, Digest: "d", AskedAt: start, Voids: "x@1"},
+		Interrupt: &engine.InterruptRecord{Kind: interrupt.Dynamic, Node: "n", Message: "m <&>", Data: v},
+		Answer:    &interrupt.Answer{Question: "x@1", Choice: "c", Value: v, Actor: "a", Via: "v", Reason: "r", OSUser: "u", Client: "c", Digest: "d", At: start},
+		End:       &engine.EndRecord{Cause: "c", Node: "n", Task: "t", Code: "x", Reason: "r", Via: "v"},
+		State:     map[string]any{"s": v},
+		From:      "x@1",
+		Notes:     []string{"a note"},
+		Sends:     map[string]engine.Values{"t": {"k": v}},
+		Rejected:  []string{"n"},
+		Debts:     map[string][]string{"j": {"b"}},
+		Ran:       map[string]any{"t": v},
+	}
+}
+
+func TestAPayloadIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		v := anyValue(3).Draw(t, "value")
+		p := fullPayload(v)
+		b, err := appendPayload(nil, &p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodePayload(b)
+		if err != nil {
+			t.Fatalf("%v: %s", err, b)
+		}
+		if !reflect.DeepEqual(got, p) {
+			t.Fatalf("got  %+v\nwant %+v\nfrom %s", got, p, b)
+		}
+		if again, err := value.Decode(b); err != nil || string(value.Append(nil, again)) != string(b) {
+			t.Fatalf("not canonical: %s", b)
+		}
+	})
+}
+
+func anyValue(depth int) *rapid.Generator[any] {
+	leaves := []*rapid.Generator[any]{
+		rapid.Just[any](nil), rapid.Map(rapid.Bool(), func(b bool) any { return b }), rapid.Map(rapid.Int64(), func(i int64) any { return i }),
+		rapid.Map(rapid.String(), func(s string) any { return s }),
+		rapid.Map(rapid.Float64(), func(f float64) any { v, _, _ := value.Normalize(f); return v }),
+	}
+	if depth > 0 {
+		leaves = append(leaves,
+			rapid.Map(rapid.SliceOfN(anyValue(depth-1), 0, 4), func(l []any) any { return append([]any{}, l...) }),
+			rapid.Map(rapid.MapOfN(rapid.String(), anyValue(depth-1), 0, 4), func(m map[string]any) any { return m }))
+	}
+	return rapid.OneOf(leaves...)
+}
+
+func TestAValueThatIsNoneIsAnErrorOfTheCommit(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	l := b.begin("x")
+	err := l.Commit(t.Context(), &engine.Commit{Entries: []*engine.Entry{step(1, 1, set("x", struct{}{}))}})
+	want(t, err, engine.ErrInvalid)
+	b.commit(l, &engine.Commit{Entries: []*engine.Entry{step(1, 1, set("x", int64(1)))}})
+}
