@@ -4,71 +4,142 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
-// answerEntries makes the log's entries of answers to open questions. An
+// decision is what becomes of open questions in one transaction.
+type decision struct {
+	entries []*Entry
+	consume []int64 // signals that are used up
+	late    error   // an answer came after its question's deadline: the default counts
+}
+
+// decide makes the log's entries of answers to open questions, and of whatever
+// is due by now: deadlines, timers, and waits for signals that have come. One
+// reading of the clock decides it all, and stands beside the decision. An
 // answer that was given already, and is the same, is fine and makes none.
-func (r *run) answerEntries(answers []interrupt.Answer) ([]*Entry, error) {
+func (r *run) decide(answers []interrupt.Answer) (d decision, err error) {
 	var open []asked
-	if r.thread.Status == Paused {
+	if r.thread.Status == Paused || r.thread.Status == Sleeping {
 		open = r.waiting()
 	}
-	var entries []*Entry
+	now := r.e.now()
+	due := map[string]interrupt.Answer{}
+	add := func(q asked, a interrupt.Answer) {
+		a.Question, a.At, a.Digest = q.question.ID(), now, q.question.Digest
+		open = slices.DeleteFunc(open, func(other asked) bool { return other.seq == q.seq })
+		d.entries = append(d.entries, &Entry{
+			Kind: KindAnswer, Status: waitingStatus(open), Namespace: q.ns, Step: r.head.Step, Actor: a.Actor, At: now,
+			Payload: Payload{Answer: &a},
+		})
+	}
+	for _, q := range slices.Clone(open) {
+		if a, signal, ok := r.due(q.question, now, d.consume); ok {
+			due[q.question.ID()] = a
+			if signal != 0 {
+				d.consume = append(d.consume, signal)
+			}
+			add(q, a)
+		}
+	}
 	for _, a := range answers {
 		if a.Question == "" {
-			switch len(open) {
-			case 0:
-				return nil, fmt.Errorf("thread %s (%s) has no open question: %w", r.thread.ID, r.thread.Status, ErrNotFound)
-			case 1:
-				a.Question = open[0].question.ID()
-			default:
-				ids := make([]string, len(open))
-				for i, q := range open {
-					ids[i] = q.question.ID()
-				}
-				return nil, fmt.Errorf("thread %s has %d open questions, say which one is answered: %s: %w", r.thread.ID, len(open), strings.Join(ids, ", "), ErrInvalid)
+			if a.Question, err = r.theOne(open); err != nil {
+				return decision{}, err
 			}
 		}
-		at := -1
-		for i, q := range open {
-			if q.question.ID() == a.Question {
-				at = i
+		if taken, late := due[a.Question]; late {
+			record, err := r.e.store.Question(context.Background(), r.thread.ID, mustSeq(a.Question))
+			if err != nil {
+				return decision{}, err
 			}
+			record.State, record.Answer = QuestionAnswered, &taken
+			d.late = &AnsweredError{Record: record}
+			continue
 		}
+		at := slices.IndexFunc(open, func(q asked) bool { return q.question.ID() == a.Question })
 		if at < 0 {
 			if err := r.settledAlready(a); err != nil {
-				return nil, err
+				return decision{}, err
 			}
 			continue
 		}
-		a, err := open[at].question.Check(a)
+		q := open[at]
+		if q.question.Wait != nil {
+			return decision{}, fmt.Errorf("%s waits for %s, and nobody answers it: %w", a.Question, q.question.Payload.Message, ErrInvalid)
+		}
+		checked, err := q.question.Check(a)
 		if err != nil {
-			return nil, fmt.Errorf("%w (%w)", err, ErrInvalid)
+			return decision{}, fmt.Errorf("%w (%w)", err, ErrInvalid)
 		}
-		a.Question, a.At = open[at].question.ID(), r.e.now()
-		if a.Via == "" {
-			a.Via = "go"
-		}
-		a.OSUser = osUser()
-		if a.Actor == "" {
-			a.Actor = a.OSUser
-		}
-		ns := open[at].ns
-		open = append(open[:at:at], open[at+1:]...)
-		status := Paused
-		if len(open) == 0 {
-			status = Running
-		}
-		stored := a
-		entries = append(entries, &Entry{
-			Kind: KindAnswer, Status: status, Namespace: ns, Step: r.head.Step, Actor: a.Actor, At: a.At,
-			Payload: Payload{Answer: &stored},
-		})
+		checked.Via, checked.OSUser = or(a.Via, "go"), osUser()
+		checked.Actor = or(a.Actor, checked.OSUser)
+		add(q, checked)
 	}
-	return entries, nil
+	return d, nil
+}
+
+// theOne is the id of the one open question that a person can answer.
+func (r *run) theOne(open []asked) (string, error) {
+	var ids []string
+	for _, q := range open {
+		if q.question.Wait == nil {
+			ids = append(ids, q.question.ID())
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return "", fmt.Errorf("thread %s (%s) has no open question: %w", r.thread.ID, r.thread.Status, ErrNotFound)
+	case 1:
+		return ids[0], nil
+	}
+	return "", fmt.Errorf("thread %s has %d open questions, say which one is answered: %s: %w", r.thread.ID, len(ids), strings.Join(ids, ", "), ErrInvalid)
+}
+
+func mustSeq(id string) int64 {
+	_, seq, _ := ParseCheckpointID(id)
+	return seq
+}
+
+// waitingStatus is the status of a thread with these open questions.
+func waitingStatus(open []asked) Status {
+	status := Running
+	for _, q := range open {
+		if q.question.Wait == nil {
+			return Paused
+		}
+		status = Sleeping
+	}
+	return status
+}
+
+// due is the answer that time, or a signal, gives to a question by now.
+func (r *run) due(q interrupt.Question, now time.Time, consumed []int64) (a interrupt.Answer, signal int64, ok bool) {
+	if q.Wait != nil && q.Wait.Signal != "" {
+		for _, s := range r.signals {
+			if s.Name == q.Wait.Signal && !slices.Contains(consumed, s.ID) {
+				return interrupt.Answer{Value: s.Value, Actor: s.Actor, Via: "signal"}, s.ID, true
+			}
+		}
+	}
+	at := q.Wakes()
+	if at == nil || now.Before(*at) {
+		return a, 0, false
+	}
+	if q.Wait != nil && q.Wait.Until != nil {
+		return interrupt.Answer{Via: "clock"}, 0, true
+	}
+	a, err := q.Check(interrupt.Answer{Value: q.Default})
+	if err != nil || q.Wait != nil {
+		a = interrupt.Answer{Value: q.Default}
+	}
+	a.Via = "deadline"
+	return a, 0, true
 }
 
 // settledAlready says what became of a question that is not open: nil if this
@@ -95,40 +166,50 @@ func (r *run) settledAlready(a interrupt.Answer) error {
 }
 
 // storeAtRest appends answers without the lease and moves nobody.
-func (r *run) storeAtRest(entries []*Entry, elsewhere bool) (*Turn, error) {
-	if len(entries) > 0 {
+func (r *run) storeAtRest(d decision, elsewhere bool) (*Turn, error) {
+	if len(d.entries) > 0 {
 		r.take = TakeNone
-		if err := r.commit(LeaseFree, entries, nil, Commit{}); err != nil {
+		if err := r.commit(LeaseFree, d.entries, nil, Commit{Consume: d.consume}); err != nil {
 			if errors.Is(err, ErrConflict) {
 				return nil, errAgain{err}
 			}
 			return r.result(), fmt.Errorf("store the answer: %w", err)
 		}
-		r.answerEvents(entries)
+		r.answerEvents(d.entries)
 	}
 	res := r.result()
 	res.Elsewhere = elsewhere
-	return res, nil
+	return res, d.late
 }
 
 // answerAtRest stores answers and says whether a waiting process takes them in.
-func (r *run) answerAtRest(_ context.Context, answers []interrupt.Answer) (*Turn, error) {
-	entries, err := r.answerEntries(answers)
+func (r *run) answerAtRest(answers []interrupt.Answer) (*Turn, error) {
+	d, err := r.decide(answers)
 	if err != nil {
 		return r.result(), err
 	}
 	owner := r.thread.Owner
-	return r.storeAtRest(entries, owner != nil && owner.Alive)
+	return r.storeAtRest(d, owner != nil && owner.Alive)
 }
 
-// wait keeps an open dialog for one question, and looks whether it is decided
-// elsewhere. It reports whether the turn goes on.
-func (r *run) wait(q interrupt.Question) (goOn bool, err error) {
+// stays reports whether this process waits for what is open: with a dialog for
+// a person, or asleep.
+func (r *run) stays(open []asked) bool {
+	if r.e.o.Sleep {
+		return true
+	}
+	return r.e.o.Ask != nil && waitingStatus(open) == Paused
+}
+
+// wait keeps a dialog for the first question that a person can answer, looks
+// whether something is decided elsewhere, and wakes up at the first deadline
+// or timer. It reports whether the turn goes on.
+func (r *run) wait(open []asked) (goOn bool, err error) {
 	r.stopWatching()
 	if r.log == nil {
-		return false, fmt.Errorf("%s: %w", q.Payload.Reason(), ErrNoStore)
+		return false, fmt.Errorf("%s: %w", open[0].question.Payload.Reason(), ErrNoStore)
 	}
-	if r.e.o.Ask == nil {
+	if !r.stays(open) {
 		if !r.held {
 			return false, nil
 		}
@@ -140,27 +221,31 @@ func (r *run) wait(q interrupt.Question) (goOn bool, err error) {
 		}
 	}
 	ctx, withdraw := context.WithCancel(r.ctx)
-	answers, changes := make(chan interrupt.Answer, 1), make(chan error, 1)
-	failed := make(chan error, 1)
-	dialog := make(chan struct{})
-	go func() {
-		defer close(dialog)
-		a, err := r.e.o.Ask(ctx, q)
-		if err != nil {
-			failed <- err
-			return
-		}
-		answers <- a
-	}()
-	looking := make(chan struct{})
-	go func() {
-		defer close(looking)
+	answers, failed := make(chan interrupt.Answer, 1), make(chan error, 1)
+	changes := make(chan error, 1)
+	var both sync.WaitGroup
+	at := slices.IndexFunc(open, func(q asked) bool { return q.question.Wait == nil })
+	var q interrupt.Question
+	if at >= 0 && r.e.o.Ask != nil {
+		q = open[at].question
+		both.Go(func() {
+			a, err := r.e.o.Ask(ctx, q)
+			if err != nil {
+				failed <- err
+				return
+			}
+			answers <- a
+		})
+	}
+	both.Go(func() {
 		_, err := r.log.Wait(ctx)
 		changes <- err
-	}()
-	// Both end before anything else happens on the log, and before the caller
-	// can show something else.
-	end := func() { withdraw(); <-dialog; <-looking }
+	})
+	due, stop := r.firstDue(open)
+	defer stop()
+	// The dialog ends before anything else happens on the log, and before the
+	// caller can show something else.
+	end := func() { withdraw(); both.Wait() }
 	select {
 	case a := <-answers:
 		end()
@@ -168,13 +253,16 @@ func (r *run) wait(q interrupt.Question) (goOn bool, err error) {
 	case <-failed:
 		end()
 		return r.detach()
+	case <-due:
+		end()
+		return true, nil // the loop decides what is due
 	case err := <-changes:
 		end()
 		if r.ctx.Err() != nil {
 			return r.detach()
 		}
 		if err != nil {
-			return false, fmt.Errorf("wait for the answer to %s: %w", q.ID(), err)
+			return false, fmt.Errorf("wait on thread %s: %w", r.thread.ID, err)
 		}
 		select {
 		case a := <-answers:
@@ -185,6 +273,41 @@ func (r *run) wait(q interrupt.Question) (goOn bool, err error) {
 		}
 		return r.decidedElsewhere()
 	}
+}
+
+// firstDue fires at the first deadline or timer of what is open.
+func (r *run) firstDue(open []asked) (<-chan time.Time, func()) {
+	var first *time.Time
+	for _, q := range open {
+		if at := q.question.Wakes(); at != nil && (first == nil || at.Before(*first)) {
+			first = at
+		}
+	}
+	if first == nil {
+		return nil, func() {}
+	}
+	return r.e.o.Clock.At(*first)
+}
+
+// settleDue stores what time and signals have decided, if anything.
+func (r *run) settleDue() (settled bool, err error) {
+	d, err := r.decide(nil)
+	if err != nil || len(d.entries) == 0 {
+		return false, err
+	}
+	leave := r.paused()
+	if d.entries[len(d.entries)-1].Status == Running {
+		leave = LeaseMoving
+	}
+	err = r.commit(leave, d.entries, nil, Commit{Consume: d.consume})
+	if errors.Is(err, ErrConflict) {
+		_, err = r.decidedElsewhere()
+		return true, err
+	}
+	if err == nil {
+		r.answerEvents(d.entries)
+	}
+	return true, err
 }
 
 // detach leaves the dialog: nothing is logged, the turn stays paused.
@@ -208,7 +331,10 @@ func (r *run) reload() error {
 func (r *run) dialogAnswer(q interrupt.Question, a interrupt.Answer) (bool, error) {
 	a.Question = q.ID()
 	for {
-		entries, err := r.answerEntries([]interrupt.Answer{a})
+		d, err := r.decide([]interrupt.Answer{a})
+		if err == nil && d.late != nil && len(d.entries) == 0 {
+			err = d.late
+		}
 		if err != nil {
 			var answered *AnsweredError
 			if errors.As(err, &answered) {
@@ -219,14 +345,14 @@ func (r *run) dialogAnswer(q interrupt.Question, a interrupt.Answer) (bool, erro
 			r.emit(Event{Type: EventNote, Text: err.Error(), Err: err, Question: &q})
 			return true, nil
 		}
-		if len(entries) == 0 {
+		if len(d.entries) == 0 {
 			return r.decidedElsewhere()
 		}
 		leave := LeaseWaiting
-		if entries[0].Status == Running {
+		if d.entries[len(d.entries)-1].Status == Running {
 			leave = LeaseMoving
 		}
-		err = r.commit(leave, entries, nil, Commit{})
+		err = r.commit(leave, d.entries, nil, Commit{Consume: d.consume})
 		if errors.Is(err, ErrConflict) {
 			if goOn, err := r.decidedElsewhere(); err != nil || !goOn {
 				return goOn, err
@@ -236,7 +362,10 @@ func (r *run) dialogAnswer(q interrupt.Question, a interrupt.Answer) (bool, erro
 		if err != nil {
 			return false, fmt.Errorf("store the answer to %s: %w", q.ID(), err)
 		}
-		r.answerEvents(entries)
+		if d.late != nil {
+			r.emit(Event{Type: EventNote, Text: d.late.Error()})
+		}
+		r.answerEvents(d.entries)
 		return true, nil
 	}
 }
@@ -277,20 +406,15 @@ func (r *run) cancelFromOutside(ctx context.Context, by By) (*Turn, error) {
 	if r.thread.Status.Over() {
 		return r.result(), fmt.Errorf("the turn of thread %s is over (%s): there is nothing to cancel: %w", r.thread.ID, r.thread.Status, ErrInvalid)
 	}
+	by.Via, by.Actor = or(by.Via, "go"), or(by.Actor, osUser())
 	owner := r.thread.Owner
 	if owner != nil && owner.Alive && r.thread.Lease == LeaseMoving {
-		return r.cancelRunning(ctx)
+		return r.cancelRunning(ctx, by)
 	}
 	if owner != nil && !owner.Alive {
 		r.take = TakeFree
 	}
-	if by.Via == "" {
-		by.Via = "go"
-	}
-	entry := &Entry{
-		Kind: KindEnd, Status: Cancelled, Step: r.head.Step, Actor: or(by.Actor, osUser()),
-		Payload: Payload{End: &EndRecord{Cause: "cancelled by " + or(by.Actor, osUser()), Code: "cancelled", Reason: by.Reason, Via: by.Via}},
-	}
+	entry := r.cancelEntry(by)
 	if err := r.commit(LeaseFree, []*Entry{entry}, nil, Commit{}); err != nil {
 		if errors.Is(err, ErrConflict) || errors.Is(err, ErrBusy) {
 			return nil, errAgain{err}
@@ -301,8 +425,8 @@ func (r *run) cancelFromOutside(ctx context.Context, by By) (*Turn, error) {
 }
 
 // cancelRunning sets the flag and waits until the owner has obeyed or is gone.
-func (r *run) cancelRunning(ctx context.Context) (*Turn, error) {
-	if err := r.log.Commit(context.WithoutCancel(ctx), &Commit{RequestCancel: true}); err != nil {
+func (r *run) cancelRunning(ctx context.Context, by By) (*Turn, error) {
+	if err := r.log.Commit(context.WithoutCancel(ctx), &Commit{RequestCancel: &by}); err != nil {
 		if errors.Is(err, ErrConflict) {
 			return nil, errAgain{err}
 		}
@@ -324,4 +448,11 @@ func (r *run) cancelRunning(ctx context.Context) (*Turn, error) {
 			return r.result(), fmt.Errorf("cancel thread %s: the request is stored, and %s has not obeyed yet: %w", r.thread.ID, (&BusyError{Thread: r.thread.ID, Owner: *owner}).Error(), err)
 		}
 	}
+}
+
+// cancelEntry ends the turn on somebody's word.
+func (r *run) cancelEntry(by By) *Entry {
+	return r.endEntry(Cancelled, &EndRecord{
+		Cause: "cancelled by " + or(by.Actor, "somebody"), Code: "cancelled", Reason: by.Reason, Via: by.Via,
+	}, by.Actor)
 }

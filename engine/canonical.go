@@ -133,7 +133,7 @@ func canonicalGates(gates map[string]Gate) []any {
 	out := []any{}
 	for _, name := range sortedKeys(gates) {
 		gate := gates[name]
-		if gate.Message == "" && gate.OnReject == "" {
+		if gate.Message == "" && gate.OnReject == "" && gate.Deadline == 0 {
 			out = append(out, name)
 			continue
 		}
@@ -143,6 +143,9 @@ func canonicalGates(gates map[string]Gate) []any {
 		}
 		if gate.OnReject != "" {
 			g["on_reject"] = gate.OnReject
+		}
+		if gate.Deadline > 0 {
+			g["deadline"], g["default"] = gate.Deadline.String(), or(gate.Default, "reject")
 		}
 		out = append(out, g)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
 // Graph is a compiled definition. It is immutable and may be used by many
@@ -386,6 +388,12 @@ func (c *compiler) compileGates(list string, gates []Gate, into map[string]Gate)
 				c.assume(gate.Node, gate.OnReject)
 				continue
 			}
+		}
+		if gate.Deadline < 0 {
+			c.problem(at+"/deadline", "", "a deadline is a time after the question, not before it")
+		}
+		if gate.Default != "" && gate.Default != interrupt.Approve && gate.Default != interrupt.Reject {
+			c.problem(at+"/default", "", "the default of a gate is approve or reject, not %q", gate.Default)
 		}
 		into[gate.Node] = gate
 	}

@@ -188,6 +188,10 @@ type Gate struct {
 	Node     string
 	Message  string // what is asked; empty: "Interrupt before node: X"
 	OnReject string // where a rejected branch goes; empty: it ends
+	// Deadline decides the gate if nobody has until so long after it was asked:
+	// with Default, which is approve or reject (the default).
+	Deadline time.Duration
+	Default  string
 }
 
 // Write is one write to one channel.
@@ -232,6 +236,10 @@ type Ask struct {
 	Data    any
 	Choices []interrupt.Choice // empty: any value of Type
 	Type    string             // see interrupt.Question
+	// Deadline answers with Default if nobody has until so long after it was
+	// asked. 0: the question waits for as long as it takes.
+	Deadline time.Duration
+	Default  any
 }
 
 // Values are channel values by name.

@@ -41,6 +41,10 @@ type Options struct {
 	// error (or the end of the turn's own context) withdraws the dialog: the
 	// turn stays paused.
 	Ask func(ctx context.Context, q interrupt.Question) (interrupt.Answer, error)
+	// Sleep keeps a call waiting while its turn sleeps, or pauses with a
+	// deadline: it wakes up in time and goes on. Without it the call returns,
+	// and whoever resumes the thread later fires what is due.
+	Sleep bool
 	// Load rebuilds a stored graph, so that a turn goes on with the graph it
 	// began with. Without it only the engine's own graph can go on.
 	Load func(name string, definition []byte) (*Graph, error)
@@ -71,7 +75,10 @@ type Input struct {
 	Via      string // cli, acp, go (the default)
 	Client   string // name and version of the client
 	MaxSteps int    // steps since the last event from outside; 0: DefaultMaxSteps
-	// Cwd and Title describe the thread when this input creates it.
+	// Deadline ends the turn as failed, killing its work; zero: none.
+	Deadline time.Time
+	// Cwd is the thread's folder when this input creates it. Title names a thread
+	// that has no title yet.
 	Cwd, Title string
 }
 
@@ -233,7 +240,7 @@ func (e *Engine) Answer(ctx context.Context, thread string, answers ...interrupt
 			return nil, fmt.Errorf("answer on thread %s: %w", thread, err)
 		}
 		r := e.newRun(log)
-		res, err := r.answerAtRest(ctx, answers)
+		res, err := r.answerAtRest(answers)
 		err = closeErr(err, r.close())
 		if retryable(err) && attempt < maxAttempts {
 			continue
@@ -244,7 +251,9 @@ func (e *Engine) Answer(ctx context.Context, thread string, answers ...interrupt
 
 // By says who asks for something, and why.
 type By struct {
-	Actor, Via, Reason string
+	Actor  string `json:"actor,omitempty"`
+	Via    string `json:"via,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Cancel ends the thread's turn: open questions end with it, and the last
@@ -268,6 +277,27 @@ func (e *Engine) Cancel(ctx context.Context, thread string, by By) (*Turn, error
 		}
 		return res, err
 	}
+}
+
+// Signal stores a signal for the thread's turn under way: a node that waits for
+// it, now or later in that turn, gets it. If no process waits with the thread,
+// the next Resume hands it over.
+func (e *Engine) Signal(ctx context.Context, thread, name string, v any, by By) error {
+	if e.store == nil {
+		return ErrNoStore
+	}
+	if name == "" {
+		return fmt.Errorf("a signal needs a name: %w", ErrInvalid)
+	}
+	v, _, err := value.Normalize(v)
+	if err != nil {
+		return fmt.Errorf("signal %s: %w (%w)", name, err, ErrInvalid)
+	}
+	s := Signal{Name: name, Value: v, Actor: or(by.Actor, osUser()), Via: or(by.Via, "go"), At: e.now()}
+	if err := e.store.Signal(ctx, thread, s); err != nil {
+		return fmt.Errorf("signal thread %s: %w", thread, err)
+	}
+	return nil
 }
 
 // State is the thread as it was right after an entry of its log; 0 is the

@@ -21,6 +21,7 @@ var (
 	ErrCancelled       = errors.New("the turn was cancelled")
 	ErrCancelRequested = errors.New("cancel was requested")
 	ErrTimeout         = errors.New("timed out")
+	ErrDeadline        = errors.New("the turn's deadline has passed")
 	ErrStepLimit       = errors.New("step limit reached")
 	ErrGraphChanged    = errors.New("the graph changed in the middle of a turn")
 	ErrInvalid         = errors.New("invalid")

@@ -19,6 +19,7 @@ const (
 	EventTaskFailed   EventType = "task_failed"   // Task, Err, Elapsed
 	EventStep         EventType = "step"          // a step was committed: Seq, Status
 	EventQuestion     EventType = "question"      // Question, stored
+	EventSleep        EventType = "sleep"         // Question, stored: its Wait says for what
 	EventAnswer       EventType = "answer"        // Answer, stored
 	EventNote         EventType = "note"          // Text: something that a person should know
 	EventTurnEnded    EventType = "turn_ended"    // Status, Err; the last of a turn in this process
@@ -32,6 +33,8 @@ type Event struct {
 	Turn      int64
 	Step      int64
 	Seq       int64
+	Base      int64  // the base that a task runs on
+	Entry     *Entry // turn_started by an input, step, question, answer, turn_ended: the row as stored; not to be changed
 	Task      string
 	Node      string
 	Text      string

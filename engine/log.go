@@ -115,13 +115,14 @@ type InterruptRecord struct {
 
 // InputRecord says how a turn began.
 type InputRecord struct {
-	Graph    string `json:"graph"` // fingerprint
-	Name     string `json:"name,omitempty"`
-	Text     string `json:"text,omitempty"` // what the user said, if it came as text
-	MaxSteps int    `json:"max_steps"`
-	Via      string `json:"via,omitempty"`
-	OSUser   string `json:"os_user,omitempty"`
-	Client   string `json:"client,omitempty"`
+	Graph    string     `json:"graph"` // fingerprint
+	Name     string     `json:"name,omitempty"`
+	Text     string     `json:"text,omitempty"` // what the user said, if it came as text
+	MaxSteps int        `json:"max_steps"`
+	Deadline *time.Time `json:"deadline,omitempty"`
+	Via      string     `json:"via,omitempty"`
+	OSUser   string     `json:"os_user,omitempty"`
+	Client   string     `json:"client,omitempty"`
 }
 
 // EndRecord says how a turn ended when a step did not end it.

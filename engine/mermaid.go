@@ -101,8 +101,8 @@ func (m *picture) rejected(from string, gate Gate) {
 	m.line("  %s -->|%s| finish", from, mermaidText("reject"))
 }
 
-// mermaidText quotes lines for a label. Mermaid reads HTML and Markdown in
-// labels, so that whatever could be either is written as an entity.
+// mermaidText quotes lines for a label. Mermaid reads HTML and entities also
+// inside quotes, so what could be one, or end the label, is an entity itself.
 func mermaidText(lines ...string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -119,7 +119,7 @@ func mermaidText(lines ...string) string {
 			switch {
 			case r == '\n':
 				b.WriteString("<br>")
-			case strings.ContainsRune("\"#&<>`*_|[]{}()\\;%~", r) || !printable(r) && r != ' ':
+			case strings.ContainsRune("\"#&<>`|\\;%", r) || !printable(r) && r != ' ':
 				fmt.Fprintf(&b, "#%d;", r)
 			default:
 				b.WriteRune(r)

@@ -16,7 +16,6 @@ type plan struct {
 	frontier                              // what the base leads to
 	tasks    []string                     // to run now, in task order
 	ask      []*interrupt.Question        // gates that were not asked yet
-	pending  []interrupt.Question         // questions that wait for an answer
 	gates    map[string]*interrupt.Answer // what the gate of a task was told
 	shown    map[string]any               // what the approver of a task was shown
 	refused  bool                         // a gate was rejected on this base
@@ -37,14 +36,6 @@ func nodeOf(task string) string {
 // certain that its node is ready, so after the gates behind were approved.
 func (r *run) plan(base *Entry, known []asked) plan {
 	p := plan{gates: map[string]*interrupt.Answer{}, shown: map[string]any{}}
-	for _, q := range known {
-		if q.answer == nil && !q.void {
-			p.pending = append(p.pending, q.question)
-		}
-	}
-	if len(p.pending) > 0 {
-		return p
-	}
 	if base.Payload.Refused != "" {
 		p.refused, p.why = true, base.Payload.Refused
 	}
@@ -178,10 +169,15 @@ func findGate(known []asked, kind interrupt.Kind, task string) *asked {
 }
 
 func (r *run) gateQuestion(kind interrupt.Kind, gate Gate, task string) *interrupt.Question {
-	return &interrupt.Question{
+	q := &interrupt.Question{
 		Payload:    interrupt.GraphInterruptPayload{Kind: kind, Node: gate.Node, Message: gate.Message},
 		AskingNode: gate.Node, Task: task,
 	}
+	if gate.Deadline > 0 {
+		at := r.e.now().Add(gate.Deadline)
+		q.Deadline, q.Default = &at, or(gate.Default, interrupt.Reject)
+	}
+	return q
 }
 
 // resolve gives what a task is about to do, as an approver is shown it.
@@ -234,7 +230,7 @@ func (r *run) withGates(entry *Entry) ([]*Entry, Lease) {
 
 // paused is what becomes of the lease when the turn pauses.
 func (r *run) paused() Lease {
-	if r.e.o.Ask != nil {
+	if r.e.o.Ask != nil || r.e.o.Sleep {
 		return LeaseWaiting
 	}
 	return LeaseFree
@@ -251,12 +247,18 @@ func (r *run) own(questions []*interrupt.Question) []pending {
 
 func (r *run) pauseEntries(questions []pending, step int64) []*Entry {
 	var entries []*Entry
+	status := Sleeping
+	for _, ask := range questions {
+		if ask.question.Wait == nil {
+			status = Paused
+		}
+	}
 	for _, ask := range questions {
 		q := ask.question
 		stored := *q
 		stored.AskedAt = r.e.now()
 		entries = append(entries, &Entry{
-			Kind: KindPause, Status: Paused, Namespace: ask.ns, Step: step, Tasks: []string{q.Task}, At: stored.AskedAt,
+			Kind: KindPause, Status: status, Namespace: ask.ns, Step: step, Tasks: []string{q.Task}, At: stored.AskedAt,
 			Payload: Payload{Question: &stored, Interrupt: &InterruptRecord{
 				Kind: q.Payload.Kind, Node: q.Payload.Node, Message: q.Payload.Message, Data: q.Payload.Data,
 			}},
@@ -282,7 +284,11 @@ func (r *run) pause(questions []pending, results []Result) error {
 func (r *run) questionEvents(entries []*Entry) {
 	for _, entry := range entries {
 		if q, ok := entry.Question(r.thread.ID); ok {
-			r.emit(Event{Type: EventQuestion, Status: Paused, Seq: entry.Seq, Task: q.Task, Node: q.AskingNode, Question: &q})
+			typ := EventQuestion
+			if q.Wait != nil {
+				typ = EventSleep
+			}
+			r.emit(Event{Type: typ, Status: entry.Status, Seq: entry.Seq, Entry: entry, Task: q.Task, Node: q.AskingNode, Question: &q})
 		}
 	}
 }
@@ -290,7 +296,7 @@ func (r *run) questionEvents(entries []*Entry) {
 func (r *run) answerEvents(entries []*Entry) {
 	for _, entry := range entries {
 		if entry.Kind == KindAnswer {
-			r.emit(Event{Type: EventAnswer, Status: entry.Status, Seq: entry.Seq, Answer: entry.Payload.Answer})
+			r.emit(Event{Type: EventAnswer, Status: entry.Status, Seq: entry.Seq, Entry: entry, Answer: entry.Payload.Answer})
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/holdfast-agent/holdfast/internal/failpoint"
 	"github.com/holdfast-agent/holdfast/interrupt"
@@ -33,13 +34,15 @@ type run struct {
 	mu       sync.Mutex
 	seq      int64              // of the newest entry of the log
 	results  []Result           // stored, of all bases since the root's
+	signals  []Signal           // that no wait has taken yet
 	children map[string][]Entry // entries of subgraphs since the root's base
 
-	outside int64 // step number at the last event from outside
-	limit   int   // steps since then
-	take    Take  // how the lease will be taken by the next commit
-	held    bool  // this run has the lease
-	lease   Lease
+	deadline *time.Time // of the turn
+	outside  int64      // step number at the last event from outside
+	limit    int        // steps since then
+	take     Take       // how the lease will be taken by the next commit
+	held     bool       // this run has the lease
+	lease    Lease
 
 	ctx     context.Context // ends when work must be killed
 	kill    context.CancelCauseFunc
@@ -62,7 +65,7 @@ func (e *Engine) newRun(log Log) *run {
 // read takes over what the log's view says.
 func (r *run) read() {
 	v := r.log.View()
-	r.thread, r.results, r.seq = v.Thread, v.Results, v.Thread.Head
+	r.thread, r.results, r.signals, r.seq = v.Thread, v.Results, v.Signals, v.Thread.Head
 	r.head, r.tail, r.children = Entry{}, nil, map[string][]Entry{}
 	for _, entry := range v.Tail {
 		if entry.Namespace == "" {
@@ -93,6 +96,9 @@ func (r *run) emit(ev Event) {
 	r.root.events.Lock()
 	defer r.root.events.Unlock()
 	ev.Thread, ev.Turn, ev.Namespace = r.thread.ID, r.thread.Turn, r.ns
+	if len(r.tail) > 0 {
+		ev.Base = r.base().Seq
+	}
 	if ev.Step == 0 {
 		ev.Step = r.head.Step
 	}
@@ -140,16 +146,17 @@ func questionsOf(thread string, entries []Entry) []asked {
 	return out
 }
 
-// open gives the questions that wait for an answer, those of subgraphs too, in
+// open gives the questions that wait for a person, those of subgraphs too, in
 // the order in which they were asked.
 func (r *run) open() []interrupt.Question {
-	waiting := r.waiting()
-	if r.thread.Status != Paused || len(waiting) == 0 {
+	if r.thread.Status != Paused {
 		return nil
 	}
-	out := make([]interrupt.Question, len(waiting))
-	for i, q := range waiting {
-		out[i] = q.question
+	var out []interrupt.Question
+	for _, q := range r.waiting() {
+		if q.question.Wait == nil {
+			out = append(out, q.question)
+		}
 	}
 	return out
 }
@@ -188,11 +195,12 @@ func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) 
 	root := r.root
 	root.mu.Lock()
 	defer root.mu.Unlock()
+	turn := root.thread.Turn
 	for _, entry := range entries {
-		entry.Turn = root.thread.Turn
-		if entry.Kind == KindInput && entry.Namespace == "" && r == root {
-			entry.Turn++
+		if entry.Kind == KindInput && r == root {
+			turn++ // the gates behind the input are of its turn too
 		}
+		entry.Turn = turn
 		if entry.Namespace == "" {
 			entry.Namespace = r.ns
 		}
@@ -232,6 +240,7 @@ func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) 
 		r.appended(entry)
 	}
 	root.results = append(root.results, results...)
+	root.signals = slices.DeleteFunc(root.signals, func(s Signal) bool { return slices.Contains(c.Consume, s.ID) })
 	return nil
 }
 
@@ -322,13 +331,13 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 		Kind: KindInput, Status: Running, Next: r.graph.entries, Actor: in.Actor,
 		Payload: Payload{Ops: r.graph.stored(ops), Notes: notes, Input: &InputRecord{
 			Graph: r.graph.fingerprint, Name: r.graph.name, Text: in.Text,
-			MaxSteps: in.MaxSteps, Via: in.Via, OSUser: osUser(), Client: in.Client,
+			MaxSteps: in.MaxSteps, Deadline: deadline(in), Via: in.Via, OSUser: osUser(), Client: in.Client,
 		}},
 	}
 	undo := r.apply(changed)
 	entries, leave := r.withGates(entry)
 	r.thread.Graph, r.thread.GraphName = r.graph.fingerprint, r.graph.name
-	c := Commit{Graph: &GraphRecord{Fingerprint: r.graph.fingerprint, Name: r.graph.name, Definition: r.graph.canonical}}
+	c := Commit{Facts: r.titled(in), Graph: &GraphRecord{Fingerprint: r.graph.fingerprint, Name: r.graph.name, Definition: r.graph.canonical}}
 	if err := r.commit(leave, entries, nil, c); err != nil {
 		undo()
 		if errors.Is(err, ErrConflict) {
@@ -336,14 +345,24 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 		}
 		return r.result(), fmt.Errorf("store the input of thread %s: %w", r.thread.ID, err)
 	}
-	r.limit, r.outside = in.MaxSteps, 0
+	r.limit, r.outside, r.deadline = in.MaxSteps, 0, deadline(in)
 	// If the process dies here the input is stored: Resume runs it.
 	if err := failpoint.HitIn("engine.input.after", r.thread.ID); err != nil {
 		return r.result(), err
 	}
-	r.emit(Event{Type: EventTurnStarted, Status: Running, Seq: entry.Seq})
+	r.emit(Event{Type: EventTurnStarted, Status: Running, Seq: entry.Seq, Entry: entry})
 	r.questionEvents(entries)
 	return r.loop()
+}
+
+// titled gives the facts of a thread that gets its title from this input.
+func (r *run) titled(in Input) *Thread {
+	if in.Title == "" || r.thread.Title != "" {
+		return nil
+	}
+	facts := r.thread
+	facts.Title = in.Title
+	return &facts
 }
 
 // busy is the error if a living process moves the thread.
@@ -363,38 +382,43 @@ func (r *run) resume(ctx context.Context, answers []interrupt.Answer, take Take)
 	if err := r.busy(take); err != nil {
 		return r.result(), err
 	}
-	entries, err := r.answerEntries(answers)
+	d, err := r.decide(answers)
 	if err != nil {
 		return r.result(), err
 	}
-	status := r.thread.Status
+	entries, status := d.entries, r.thread.Status
 	if n := len(entries); n > 0 {
 		status = entries[n-1].Status
 	}
+	waits := status == Paused || status == Sleeping
+	stays := r.e.o.Sleep || (r.e.o.Ask != nil && status == Paused)
 	elsewhere := r.thread.Owner != nil && r.thread.Owner.Alive && r.thread.Lease == LeaseWaiting && take != TakeOver
 	switch {
-	case status == Paused && (r.e.o.Ask == nil || elsewhere), elsewhere:
+	case waits && !stays, elsewhere, d.late != nil:
 		// Others must answer, or another process waits with its dialog: what
 		// there is to store is stored at rest, and nobody is moved.
-		return r.storeAtRest(entries, elsewhere)
+		return r.storeAtRest(d, elsewhere)
 	case status.Over() && status != Failed:
 		return r.result(), nil
 	}
 	if r.graph, err = r.e.graphOf(ctx, r.thread); err != nil {
 		// The answers are good all the same: whoever has the graph goes on.
 		if len(entries) > 0 {
-			if res, storeErr := r.storeAtRest(entries, false); storeErr != nil {
+			if res, storeErr := r.storeAtRest(d, false); storeErr != nil {
 				return res, storeErr
 			}
 			return r.result(), fmt.Errorf("the answer is stored, but this process cannot go on: %w", err)
 		}
 		return r.result(), err
 	}
+	if r.deadline, err = r.turnDeadline(ctx); err != nil {
+		return r.result(), err
+	}
 	if status == Running && r.thread.Crashes >= MaxCrashes && len(entries) == 0 {
 		return r.park()
 	}
-	leave, c := LeaseMoving, Commit{}
-	if status == Paused {
+	leave, c := LeaseMoving, Commit{Consume: d.consume}
+	if waits {
 		leave = LeaseWaiting
 	} else if len(entries) == 0 {
 		c.Status = Running
@@ -416,6 +440,31 @@ func (r *run) resume(ctx context.Context, answers []interrupt.Answer, take Take)
 	r.answerEvents(entries)
 	r.emit(Event{Type: EventTurnStarted, Status: r.thread.Status, Seq: r.head.Seq})
 	return r.loop()
+}
+
+func deadline(in Input) *time.Time {
+	if in.Deadline.IsZero() {
+		return nil
+	}
+	at := in.Deadline.UTC().Truncate(time.Millisecond)
+	return &at
+}
+
+// turnDeadline is the deadline of the turn under way. One that has ended the
+// turn does not count for whoever resumes it after that.
+func (r *run) turnDeadline(ctx context.Context) (*time.Time, error) {
+	if end := r.head.Payload.End; end != nil && end.Code == "deadline" {
+		return nil, nil
+	}
+	seq := r.log.View().InputSeq
+	if seq == 0 {
+		return nil, nil
+	}
+	input, err := r.e.inputAt(ctx, r.thread.ID, seq)
+	if err != nil {
+		return nil, err
+	}
+	return input.Deadline, nil
 }
 
 // park ends a turn whose owners died too often on the same base.
@@ -468,20 +517,26 @@ func (r *run) loop() (*Turn, error) {
 		if r.thread.Status.Over() {
 			return r.over()
 		}
-		p := r.plan(r.base(), r.asked())
-		if waiting := r.waiting(); len(waiting) > 0 {
-			p = plan{pending: []interrupt.Question{waiting[0].question}}
+		if open := r.waiting(); len(open) > 0 {
+			settled, err := r.settleDue()
+			if err == nil && !settled {
+				var goOn bool
+				if goOn, err = r.wait(open); !goOn && err == nil {
+					return r.result(), nil
+				}
+			}
+			if err != nil {
+				return r.result(), err
+			}
+			continue
 		}
+		p := r.plan(r.base(), r.asked())
 		switch {
 		case p.err != nil:
 			return r.end(Failed, &EndRecord{Cause: p.err.Error(), Code: "gate", Task: p.task, Node: nodeOf(p.task)}, "", nil)
 		case len(p.ask) > 0:
 			if err := r.pause(r.own(p.ask), nil); err != nil {
 				return r.broken(err)
-			}
-		case len(p.pending) > 0:
-			if goOn, err := r.wait(p.pending[0]); err != nil || !goOn {
-				return r.result(), err
 			}
 		case len(p.tasks) == 0 && (p.refused || r.graph.rejectedBranch(p.frontier)):
 			return r.end(Rejected, &EndRecord{Cause: or(p.why, "a join waits for a branch that was rejected: "+r.graph.starved(p.arrivals)), Code: "rejected"}, "", nil)
@@ -515,7 +570,8 @@ func (r *run) over() (*Turn, error) {
 		}
 		err = &TurnError{Thread: r.thread.ID, Node: end.Node, Task: end.Task, Code: end.Code, Cause: cause}
 	}
-	r.emit(Event{Type: EventTurnEnded, Status: r.thread.Status, Seq: r.head.Seq, Err: err})
+	last := r.head
+	r.emit(Event{Type: EventTurnEnded, Status: r.thread.Status, Seq: last.Seq, Entry: &last, Err: err})
 	return res, err
 }
 
@@ -545,7 +601,9 @@ func (r *run) broken(err error) (*Turn, error) {
 	r.stopWatching()
 	switch {
 	case errors.Is(err, ErrCancelled), errors.Is(err, ErrCancelRequested):
-		return r.end(Cancelled, &EndRecord{Cause: "cancelled while work ran", Code: "cancelled"}, "", nil)
+		return r.endWith(r.cancelEntry(r.cancelledBy(err)), nil)
+	case errors.Is(err, ErrDeadline):
+		return r.end(Failed, &EndRecord{Cause: err.Error(), Code: "deadline"}, "", nil)
 	case errors.Is(err, ErrConflict):
 		return r.result(), fmt.Errorf("thread %s was taken over by another process: %w", r.thread.ID, ErrConflict)
 	case errors.As(err, new(storeError)):

@@ -26,6 +26,9 @@ type Store interface {
 	// Question is one question with what became of it. ErrNotFound if that
 	// checkpoint asked none.
 	Question(ctx context.Context, thread string, seq int64) (QuestionRecord, error)
+	// Signal stores a signal for the thread's turn under way. ErrInvalid if
+	// there is none.
+	Signal(ctx context.Context, thread string, s Signal) error
 	// Graph is the stored definition of a fingerprint. ErrNotFound if unknown.
 	Graph(ctx context.Context, fingerprint string) (definition []byte, err error)
 }
@@ -52,7 +55,8 @@ type Log interface {
 	// ErrConflict if the lease was lost.
 	Put(ctx context.Context, r Result) error
 	// Wait returns when the thread in the store differs from what this handle
-	// knows: another head, fence, status or cancel flag. It returns the thread
+	// knows: another head, fence, status or cancel flag, or a new signal. It
+	// returns the thread
 	// as it is now, or the context's error.
 	Wait(ctx context.Context) (Thread, error)
 	// SnapshotDue reports whether the payloads since the newest snapshot have
@@ -112,7 +116,10 @@ type Commit struct {
 	Facts  *Thread // if set, replaces the session facts of the thread (Cwd, Roots, Title, Mode, Options)
 	// RequestCancel sets the thread's cancel flag and nothing else: the living
 	// holder takes it in. All other fields must be zero then.
-	RequestCancel bool
+	RequestCancel *By
+	// Consume are the ids of signals that the entries use up. ErrConflict if
+	// another commit was first.
+	Consume []int64
 }
 
 // GraphRecord is a definition to be stored by its fingerprint.
@@ -137,6 +144,8 @@ type Thread struct {
 	// current base, the present one included if it is dead.
 	Crashes         int
 	CancelRequested bool
+	CancelBy        By         // who requested it
+	WakeAt          *time.Time // the first deadline or timer of a thread at rest
 	Cwd             string
 	Roots           []string
 	Title           string
@@ -163,6 +172,7 @@ type View struct {
 	Tail    []Entry // from the base of the graph itself, inclusive, to Head: its own entries and those of its subgraphs
 	State   map[string]any
 	Results []Result // of the base, and of subgraphs' bases after it; only where the view is of the newest entry
+	Signals []Signal // that no wait has taken yet, oldest first; only where the view is of the newest entry
 	// OutsideStep is the step number at the last event from outside in this
 	// turn (input, answer, update, fork, end): the step limit counts from it.
 	OutsideStep int64
@@ -178,6 +188,17 @@ func (v *View) Base() *Entry {
 		return nil
 	}
 	return &v.Tail[0]
+}
+
+// Signal is a message from outside for a node that waits for it, now or later
+// in the same turn.
+type Signal struct {
+	ID    int64 // given by the store, in the order in which signals came
+	Name  string
+	Value any
+	Actor string
+	Via   string
+	At    time.Time
 }
 
 // ResultKind says what a stored result is.

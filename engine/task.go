@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/holdfast-agent/holdfast/internal/value"
 	"github.com/holdfast-agent/holdfast/interrupt"
@@ -40,6 +41,7 @@ type Task struct {
 	resolved any
 	store    putter
 	emit     func(Event)
+	now      func() time.Time
 	host     Host
 	handles  *Failure // the failure that led here
 
@@ -181,10 +183,18 @@ func (t *Task) ask(a Ask, ordinal int) (interrupt.Answer, error) {
 	if err != nil {
 		return interrupt.Answer{}, t.fail(err)
 	}
+	return t.match(q)
+}
+
+// match gives the answer of a question, or asks it. The caller holds t.mu.
+func (t *Task) match(q *interrupt.Question) (interrupt.Answer, error) {
+	if t.question != nil {
+		return interrupt.Answer{}, errAsked
+	}
 	voids := 0
 	for i := range t.asked {
 		old := &t.asked[i]
-		if old.question.IsGate() || old.question.IsDoubt() || old.question.Ordinal != ordinal {
+		if old.question.IsGate() || old.question.IsDoubt() || old.question.Ordinal != q.Ordinal {
 			continue
 		}
 		if old.void {
@@ -199,7 +209,7 @@ func (t *Task) ask(a Ask, ordinal int) (interrupt.Answer, error) {
 		if voids > 0 {
 			return interrupt.Answer{}, t.fail(fmt.Errorf(
 				"question %d of task %s changed twice: first it asked %q, now %q; a node must ask the same when it runs again",
-				ordinal+1, t.id, old.question.Payload.Message, a.Message))
+				q.Ordinal+1, t.id, old.question.Payload.Message, q.Payload.Message))
 		}
 		q.Voids = old.question.ID()
 	}
@@ -228,6 +238,17 @@ func (t *Task) newQuestion(a Ask, ordinal int) (*interrupt.Question, error) {
 	q := &interrupt.Question{
 		Payload:    interrupt.GraphInterruptPayload{Kind: interrupt.Dynamic, Message: strings.ToValidUTF8(a.Message, "\uFFFD"), Data: data},
 		AskingNode: t.node.name, Task: t.id, Ordinal: ordinal, Choices: a.Choices, Type: a.Type,
+	}
+	if a.Deadline > 0 {
+		def, _, err := value.Normalize(a.Default)
+		if err != nil {
+			return nil, fmt.Errorf("default answer of a question: %w", err)
+		}
+		if _, err := q.Check(interrupt.Answer{Value: def}); err != nil {
+			return nil, fmt.Errorf("default answer of a question with a deadline: %w", err)
+		}
+		at := t.now().Add(a.Deadline)
+		q.Deadline, q.Default = &at, def
 	}
 	return q, q.Seal(t.base)
 }

@@ -18,6 +18,8 @@ const (
 	Before  Kind = "before"  // a static gate in front of a node: the node has not run
 	After   Kind = "after"   // a static gate behind a node: the node has run, its successors have not
 	Dynamic Kind = "dynamic" // a node, or the engine on its behalf, asks
+	Timer   Kind = "timer"   // a node waits for a time: no person is asked
+	Signal  Kind = "signal"  // a node waits for a signal: no person is asked
 )
 
 // MetadataKey is the key under which event metadata carries a

@@ -58,11 +58,28 @@ type Question struct {
 	Choices    []Choice   `json:"choices,omitempty"`
 	Type       string     `json:"type,omitempty"` // string, integer, number, boolean, list, object; empty: any JSON value
 	Doubt      *Doubt     `json:"doubt,omitempty"`
-	Shows      any        `json:"shows,omitempty"` // the resolved configuration that the approver sees and that will run
-	Deadline   *time.Time `json:"deadline,omitempty"`
-	Digest     string     `json:"digest"` // of what is asked and of what will run; see Seal
+	Shows      any        `json:"shows,omitempty"`    // the resolved configuration that the approver sees and that will run
+	Deadline   *time.Time `json:"deadline,omitempty"` // when Default becomes the answer
+	Default    any        `json:"default,omitempty"`
+	Wait       *Wait      `json:"wait,omitempty"` // not for a person: the clock or a signal answers
+	Digest     string     `json:"digest"`         // of what is asked and of what will run; see Seal
 	AskedAt    time.Time  `json:"asked_at"`
 	Voids      string     `json:"voids,omitempty"` // id of the question whose answer this one makes void
+}
+
+// Wait is what a question waits for that no person answers.
+type Wait struct {
+	Until  *time.Time `json:"until,omitempty"`  // a timer
+	Signal string     `json:"signal,omitempty"` // the name of a signal
+}
+
+// Wakes is the time at which the question is decided by itself: its deadline,
+// or the end of its timer; nil if there is none.
+func (q Question) Wakes() *time.Time {
+	if q.Wait != nil && q.Wait.Until != nil {
+		return q.Wait.Until
+	}
+	return q.Deadline
 }
 
 // ID is the id of the question: THREAD@SEQ.
@@ -115,7 +132,7 @@ func (q *Question) Seal(base int64) error {
 	b, err := value.Marshal(map[string]any{
 		"kind": string(q.Payload.Kind), "node": q.Payload.Node, "message": q.Payload.Message,
 		"data": q.Payload.Data, "task": q.Task, "choices": choices, "type": q.Type,
-		"doubt": doubt, "shows": q.Shows, "base": base,
+		"doubt": doubt, "shows": q.Shows, "base": base, "default": q.Default,
 	})
 	if err != nil {
 		return fmt.Errorf("question of task %s: %w", q.Task, err)

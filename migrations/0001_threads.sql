@@ -13,7 +13,7 @@ CREATE TABLE threads (
     crashes          INTEGER NOT NULL DEFAULT 0,        -- owners that died while they moved the thread on crash_base
     crash_base       INTEGER NOT NULL DEFAULT 0,
     wake_at          INTEGER,                           -- ms since 1970, UTC, as every time in this file
-    cancel_requested INTEGER NOT NULL DEFAULT 0 CHECK (cancel_requested IN (0, 1)),
+    cancel_requested TEXT    NOT NULL DEFAULT '',       -- JSON: who wants the running turn to end, and why; empty: nobody
     cwd              TEXT    NOT NULL DEFAULT '',
     roots            TEXT    NOT NULL DEFAULT '[]',     -- JSON list of strings
     title            TEXT    NOT NULL DEFAULT '',
@@ -102,6 +102,19 @@ CREATE TABLE interrupts (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX interrupts_open ON interrupts (asked_at, no, seq) WHERE state = 'pending';
+
+-- A signal that no wait has taken yet. It belongs to the turn under way.
+CREATE TABLE signals (
+    id    INTEGER PRIMARY KEY AUTOINCREMENT,
+    no    INTEGER NOT NULL REFERENCES threads (no),
+    name  TEXT    NOT NULL,
+    value TEXT    NOT NULL,                             -- JSON
+    actor TEXT    NOT NULL,
+    via   TEXT    NOT NULL,
+    at    INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX signals_waiting ON signals (no, id);
 
 -- The definition of a graph by its fingerprint: a paused turn goes on with the
 -- graph that it was paused in.

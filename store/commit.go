@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -15,7 +16,7 @@ import (
 // not an error.
 const insertEntry = `INSERT INTO checkpoints (no, seq, base, ns, kind, status, turn, step, parent, tasks, next, actor, at, payload_hash, hash, payload)
 	SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM threads
-	WHERE no = ? AND fence = ? AND (cancel_requested = 0 OR ?)
+	WHERE no = ? AND fence = ? AND (cancel_requested = '' OR ?)
 	ON CONFLICT DO NOTHING`
 
 func (r *entryRow) insert(ctx context.Context, c *conn, no, fence int64, cancels bool) (int64, error) {
@@ -53,7 +54,7 @@ func (l *Log) Commit(ctx context.Context, c *engine.Commit) error {
 	if l.closed {
 		return errClosedLog(l.row.ThreadID)
 	}
-	if c.RequestCancel {
+	if c.RequestCancel != nil {
 		return l.requestCancel(ctx, c)
 	}
 	p, err := l.plan(c)
@@ -85,7 +86,7 @@ func (p *plan) step() bool {
 	return p.mine && p.c.Take == engine.TakeNone && p.c.Leave == engine.LeaseMoving && p.known.Lease == engine.LeaseMoving.String() &&
 		len(p.rows) == 1 && p.rows[0].Kind == string(engine.KindStep) && p.rows[0].NS == "" &&
 		p.rows[0].Status == p.known.Status && p.rows[0].Turn == p.known.Turn &&
-		p.have == 0 && len(p.c.Results) == 0 && p.c.Graph == nil && p.c.Facts == nil
+		p.have == 0 && len(p.c.Results) == 0 && p.c.Graph == nil && p.c.Facts == nil && len(p.c.Consume) == 0
 }
 
 func (p *plan) applyStep(ctx context.Context, c *conn) error {
@@ -152,7 +153,13 @@ func (p *plan) apply(ctx context.Context, c *conn) error {
 			return err
 		}
 	}
+	if err := p.signals(ctx, c, now.No); err != nil {
+		return err
+	}
 	if err := p.follow(&after); err != nil {
+		return err
+	}
+	if err := p.wake(ctx, c, &after); err != nil {
 		return err
 	}
 	if after != *now {
@@ -228,7 +235,7 @@ func (p *plan) guard(now *threadRow) error {
 	if p.c.Take != engine.TakeNone && now.Fence != p.known.Fence {
 		return conflict(id, "another process has had the thread meanwhile")
 	}
-	if now.CancelRequested && len(p.rows) > 0 && !p.cancels {
+	if now.CancelRequested != "" && len(p.rows) > 0 && !p.cancels {
 		return fmt.Errorf("thread %s: %w", id, engine.ErrCancelRequested)
 	}
 	return nil
@@ -272,7 +279,7 @@ func (p *plan) follow(row *threadRow) error {
 		row.UpdatedAt = p.rows[n-1].At
 	}
 	if p.cancels {
-		row.CancelRequested = false
+		row.CancelRequested = ""
 	}
 	if p.c.Facts != nil {
 		if err := row.setFacts(p.c.Facts); err != nil {
@@ -284,10 +291,46 @@ func (p *plan) follow(row *threadRow) error {
 
 func (t *threadRow) update(ctx context.Context, c *conn) error {
 	_, err := c.exec(ctx, `UPDATE threads SET graph = ?, graph_name = ?, status = ?, turn = ?, owner = ?, lease = ?, fence = ?,
-		crashes = ?, crash_base = ?, cancel_requested = ?, cwd = ?, roots = ?, title = ?, mode = ?, options = ?, updated_at = ? WHERE no = ?`,
-		t.Graph, t.GraphName, t.Status, t.Turn, t.Owner, t.Lease, t.Fence, t.Crashes, t.CrashBase, t.CancelRequested,
+		crashes = ?, crash_base = ?, wake_at = ?, cancel_requested = ?, cwd = ?, roots = ?, title = ?, mode = ?, options = ?, updated_at = ? WHERE no = ?`,
+		t.Graph, t.GraphName, t.Status, t.Turn, t.Owner, t.Lease, t.Fence, t.Crashes, t.CrashBase, t.WakeAt, t.CancelRequested,
 		t.Cwd, t.Roots, t.Title, t.Mode, t.Options, t.UpdatedAt, t.No)
 	return err
+}
+
+// signals takes away those that the entries used, and at the end of a turn
+// those that nobody waited for.
+func (p *plan) signals(ctx context.Context, c *conn, no int64) error {
+	for _, id := range p.c.Consume {
+		n, err := c.exec(ctx, `DELETE FROM signals WHERE no = ? AND id = ?`, no, id)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return conflict(p.known.ThreadID, "signal %d was taken by another wait", id)
+		}
+	}
+	if n := len(p.rows); n > 0 && !p.new && (engine.Status(p.rows[n-1].Status).Over() || p.rows[0].Kind == string(engine.KindInput)) {
+		_, err := c.exec(ctx, `DELETE FROM signals WHERE no = ?`, no)
+		return err
+	}
+	return nil
+}
+
+// wake keeps the time at which a thread at rest has something to do by itself:
+// the first deadline or timer of its open questions.
+func (p *plan) wake(ctx context.Context, c *conn, row *threadRow) error {
+	before := row.WakeAt
+	row.WakeAt = sql.NullInt64{}
+	switch engine.Status(row.Status) {
+	case engine.Paused, engine.Sleeping:
+	default:
+		return nil
+	}
+	if len(p.rows) == 0 {
+		row.WakeAt = before
+		return nil
+	}
+	return c.row(ctx, `SELECT min(deadline) FROM interrupts WHERE no = ? AND state = 'pending'`, []any{row.No}, &row.WakeAt)
 }
 
 // results stores those of the commit, or settles all there are.
@@ -358,9 +401,13 @@ func (l *Log) requestCancel(ctx context.Context, c *engine.Commit) error {
 	if c.Take != engine.TakeNone || len(c.Entries) > 0 || len(c.Results) > 0 || c.Graph != nil || c.Facts != nil || c.Status != "" {
 		return fmt.Errorf("%w: a commit that requests a cancel does nothing else", engine.ErrInvalid)
 	}
+	by, err := json.Marshal(c.RequestCancel)
+	if err != nil {
+		return err
+	}
 	no := l.row.No
 	return l.s.write.do(ctx, &job{single: true, apply: func(ctx context.Context, c *conn) error {
-		n, err := c.exec(ctx, `UPDATE threads SET cancel_requested = 1 WHERE no = ? AND owner <> '' AND status IN ('running', 'paused', 'sleeping')`, no)
+		n, err := c.exec(ctx, `UPDATE threads SET cancel_requested = ? WHERE no = ? AND owner <> '' AND status IN ('running', 'paused', 'sleeping')`, string(by), no)
 		if err != nil || n > 0 {
 			return err
 		}

@@ -356,7 +356,7 @@ func TestACancelRequestStopsEveryEntryButTheCancelItself(t *testing.T) {
 	b := setup(t)
 	l := b.begin("x")
 	other := b.load(b.open(), "x")
-	b.commit(other, &engine.Commit{RequestCancel: true})
+	b.commit(other, &engine.Commit{RequestCancel: &engine.By{Actor: "ada"}})
 	want(t, l.Commit(t.Context(), &engine.Commit{Entries: []*engine.Entry{step(1, 1)}}), engine.ErrCancelRequested)
 	want(t, l.Commit(t.Context(), &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{pause(1, 0, "a")}}), engine.ErrCancelRequested)
 	if err := l.Put(t.Context(), engine.Result{Task: "a", Value: []byte("1")}); err != nil {
@@ -368,7 +368,7 @@ func TestACancelRequestStopsEveryEntryButTheCancelItself(t *testing.T) {
 	if v := b.load(b.s, "x").View(); v.Thread.CancelRequested || v.Thread.Status != engine.Cancelled {
 		t.Errorf("thread: %+v", v.Thread)
 	}
-	want(t, other.Commit(t.Context(), &engine.Commit{RequestCancel: true}), engine.ErrConflict)
+	want(t, other.Commit(t.Context(), &engine.Commit{RequestCancel: &engine.By{Actor: "ada"}}), engine.ErrConflict)
 	b.verify()
 }
 

@@ -225,7 +225,7 @@ func (d *doctor) owners(ctx context.Context) error {
 		case a:
 		case diedMoving(row, engine.Owner{}):
 			d.h.add(severityWarning, fmt.Sprintf("thread %s: the process that moved it died in the middle of a turn", row.ThreadID), "agent resume "+row.ThreadID)
-		case row.CancelRequested:
+		case row.CancelRequested != "":
 			d.h.add(severityWarning, fmt.Sprintf("thread %s: a cancel was asked for, and its process died before it saw that", row.ThreadID), "agent cancel "+row.ThreadID)
 		}
 	}

@@ -90,6 +90,9 @@ func (s *Store) load(ctx context.Context, tx *sqlx.Tx, thread string, seq int64)
 		if l.view.Results, err = readResults(ctx, tx, row.No, l.bases[""]); err != nil {
 			return nil, fmt.Errorf("results of thread %s: %w", thread, err)
 		}
+		if l.view.Signals, err = readSignals(ctx, tx, row.No); err != nil {
+			return nil, fmt.Errorf("signals of thread %s: %w", thread, err)
+		}
 	}
 	l.view.OutsideStep, l.view.MaxSteps, l.view.InputSeq = l.turn.outsideStep, l.turn.maxSteps, l.turn.inputSeq
 	l.view.Thread, err = s.thread(&row, l.bases[""])

@@ -68,8 +68,8 @@ func newInterruptRow(no, seq, base int64, thread string, e *engine.Entry) (*inte
 		Task: q.Task, Message: q.Payload.Message, Data: string(data), Question: string(question), Choices: string(choices),
 		Digest: q.Digest, AskedAt: toMS(q.AskedAt), State: string(engine.QuestionPending),
 	}
-	if q.Deadline != nil {
-		row.Deadline = sql.NullInt64{Int64: toMS(*q.Deadline), Valid: true}
+	if at := q.Wakes(); at != nil {
+		row.Deadline = sql.NullInt64{Int64: toMS(*at), Valid: true}
 	}
 	return row, nil
 }

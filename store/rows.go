@@ -24,7 +24,7 @@ type threadRow struct {
 	Crashes         int           `db:"crashes"`
 	CrashBase       int64         `db:"crash_base"`
 	WakeAt          sql.NullInt64 `db:"wake_at"`
-	CancelRequested bool          `db:"cancel_requested"`
+	CancelRequested string        `db:"cancel_requested"`
 	Cwd             string        `db:"cwd"`
 	Roots           string        `db:"roots"`
 	Title           string        `db:"title"`
@@ -33,12 +33,14 @@ type threadRow struct {
 	CreatedAt       int64         `db:"created_at"`
 	UpdatedAt       int64         `db:"updated_at"`
 
-	Head int64 `db:"head"` // seq of the newest entry; not a column
+	Head    int64 `db:"head"`    // seq of the newest entry; not a column
+	Signals int64 `db:"signals"` // id of the newest signal that waits; not a column
 }
 
 const threadColumns = `no, thread_id, graph, graph_name, status, turn, owner, lease, fence, crashes, crash_base,
 	wake_at, cancel_requested, cwd, roots, title, mode, options, created_at, updated_at,
-	coalesce((SELECT max(seq) FROM checkpoints WHERE checkpoints.no = threads.no), 0) AS head`
+	coalesce((SELECT max(seq) FROM checkpoints WHERE checkpoints.no = threads.no), 0) AS head,
+	coalesce((SELECT max(id) FROM signals WHERE signals.no = threads.no), 0) AS signals`
 
 const (
 	selectThreadByID = `SELECT ` + threadColumns + ` FROM threads WHERE thread_id = ?`
@@ -50,7 +52,7 @@ const (
 func (t *threadRow) scan(row interface{ Scan(...any) error }) error {
 	return row.Scan(&t.No, &t.ThreadID, &t.Graph, &t.GraphName, &t.Status, &t.Turn, &t.Owner, &t.Lease, &t.Fence,
 		&t.Crashes, &t.CrashBase, &t.WakeAt, &t.CancelRequested, &t.Cwd, &t.Roots, &t.Title, &t.Mode, &t.Options,
-		&t.CreatedAt, &t.UpdatedAt, &t.Head)
+		&t.CreatedAt, &t.UpdatedAt, &t.Head, &t.Signals)
 }
 
 // thread is the row as the engine sees it. Owner and Crashes, which need a
@@ -59,7 +61,7 @@ func (t *threadRow) thread(path string) (engine.Thread, error) {
 	out := engine.Thread{
 		ID: t.ThreadID, Graph: t.Graph, GraphName: t.GraphName, Status: engine.Status(t.Status), Turn: t.Turn,
 		Head: t.Head, Lease: parseLease(t.Lease), Fence: t.Fence, Crashes: t.Crashes,
-		CancelRequested: t.CancelRequested, Cwd: t.Cwd, Title: t.Title, Mode: t.Mode,
+		CancelRequested: t.CancelRequested != "", Cwd: t.Cwd, Title: t.Title, Mode: t.Mode,
 		CreatedAt: fromMS(t.CreatedAt), UpdatedAt: fromMS(t.UpdatedAt),
 	}
 	bad := func(column string, err error) error {
@@ -68,6 +70,15 @@ func (t *threadRow) thread(path string) (engine.Thread, error) {
 	var err error
 	if out.Roots, err = parseList(t.Roots); err != nil {
 		return out, bad("roots", err)
+	}
+	if t.CancelRequested != "" {
+		if err := json.Unmarshal([]byte(t.CancelRequested), &out.CancelBy); err != nil {
+			return out, bad("cancel_requested", err)
+		}
+	}
+	if t.WakeAt.Valid {
+		at := fromMS(t.WakeAt.Int64)
+		out.WakeAt = &at
 	}
 	options, err := value.Decode([]byte(t.Options))
 	if err != nil {

@@ -179,7 +179,7 @@ func (l *Log) differs(ctx context.Context) (now threadRow, differs bool, err err
 	}
 	known, _ := l.knows()
 	return now, now.Head != known.Head || now.Fence != known.Fence || now.Owner != known.Owner ||
-		now.Status != known.Status || now.CancelRequested != known.CancelRequested, nil
+		now.Status != known.Status || now.CancelRequested != known.CancelRequested || now.Signals > known.Signals, nil
 }
 
 func (l *Log) id() string {

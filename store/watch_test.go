@@ -12,7 +12,7 @@ import (
 func TestWaitSeesWhatAnotherProcessDid(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(b *bundle, l engine.Log){
-		"a cancel request": func(b *bundle, l engine.Log) { b.commit(l, &engine.Commit{RequestCancel: true}) },
+		"a cancel request": func(b *bundle, l engine.Log) { b.commit(l, &engine.Commit{RequestCancel: &engine.By{Actor: "ada"}}) },
 		"a take-over":      func(b *bundle, l engine.Log) { b.commit(l, &engine.Commit{Take: engine.TakeOver}) },
 	} {
 		t.Run(name, func(t *testing.T) {

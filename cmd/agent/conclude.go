@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/interrupt"
+	"github.com/holdfast-agent/holdfast/store"
+)
+
+const retryHint = "to try again what is missing: "
+
+// conclude says how a command that moved a turn left it, and gives the exit
+// code: the reply on stdout, all else on stderr, and of a paused turn the
+// command that answers as the last line.
+func (a *app) conclude(ctx context.Context, s *store.Store, thread string, turn *engine.Turn, err error) error {
+	ctx = context.WithoutCancel(ctx) // after a stop there is still something to say
+	var paused *engine.PausedError
+	switch {
+	case errors.As(err, &paused):
+		a.screen.line("thread %s is paused and took no input: answer first, or end the turn with %s", thread, a.command("cancel", thread))
+		return a.pausedAt(paused.Questions)
+	case errors.Is(err, engine.ErrStopped):
+		a.screen.line("stopped; this goes on with the turn:\n%s", a.command("resume", thread))
+		return said(exitStopped)
+	case errors.As(err, new(*engine.TurnError)):
+		return &exitError{code: exitFailed, err: err, hint: retryHint + a.command("resume", thread)}
+	case err != nil:
+		return err
+	}
+	switch turn.Status {
+	case engine.Paused, engine.Sleeping:
+		if turn.Elsewhere {
+			a.screen.line("another process waits for the answer, and goes on with it")
+		}
+		return a.pausedAt(turn.Questions)
+	case engine.Running:
+		if turn.Elsewhere {
+			a.screen.line("another process goes on with thread %s", thread)
+		}
+		return nil
+	}
+	return a.over(ctx, s, thread, turn)
+}
+
+// pausedAt shows the open questions, and then the commands that answer them.
+func (a *app) pausedAt(questions []interrupt.Question) error {
+	for _, q := range questions {
+		if !a.screen.seen(q.ID()) {
+			a.screen.ask(q)
+		}
+	}
+	if len(questions) > 0 {
+		a.screen.line("\nthe turn is paused; answer with one of these:")
+	}
+	for _, q := range questions {
+		a.answers(q)
+	}
+	return said(exitPaused)
+}
+
+// over says how a turn ended.
+func (a *app) over(ctx context.Context, s *store.Store, thread string, turn *engine.Turn) error {
+	if turn.Status == engine.Done || turn.Status == engine.Rejected {
+		text, err := reply(ctx, s, turn)
+		if err != nil {
+			return err
+		}
+		if text != "" {
+			a.out.text(text)
+		}
+	}
+	if turn.Status == engine.Done {
+		return nil
+	}
+	view, err := s.At(ctx, thread, 0)
+	if err != nil {
+		return err
+	}
+	text := "the turn of thread " + thread + " is " + string(turn.Status)
+	if end := view.Head.Payload.End; end != nil && end.Cause != "" {
+		text += ": " + end.Cause
+		if end.Reason != "" {
+			text += " (" + end.Reason + ")"
+		}
+	}
+	a.screen.line("%s", text)
+	if turn.Status == engine.Failed {
+		a.screen.line("%s%s", retryHint, a.command("resume", thread))
+	}
+	return said(exitFailed)
+}

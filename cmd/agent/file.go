@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/nodes"
+	"github.com/holdfast-agent/holdfast/store"
+)
+
+// database is the file of this run, and what named it.
+func (a *app) database() (path, source string, err error) {
+	if a.db != "" {
+		return a.db, "--db", nil
+	}
+	if path = os.Getenv("HOLDFAST_DB"); path != "" {
+		return path, "$HOLDFAST_DB", nil
+	}
+	dir, source, err := dataFolder()
+	if err != nil {
+		return "", "", err
+	}
+	return filepath.Join(dir, "holdfast", "agent.db"), source, nil
+}
+
+// dataFolder is the place for the data of programs.
+func dataFolder() (dir, source string, err error) {
+	// The rule of XDG: a path that is not absolute is as good as none.
+	if dir = os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return dir, "$XDG_DATA_HOME", nil
+	}
+	if runtime.GOOS == "windows" {
+		if dir = os.Getenv("LocalAppData"); dir != "" {
+			return dir, "%LocalAppData%", nil
+		}
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", "", fmt.Errorf("no place for the database: %w; name a file with --db or $HOLDFAST_DB", err)
+	}
+	switch runtime.GOOS {
+	case "darwin", "ios":
+		return filepath.Join(home, "Library", "Application Support"), "the home folder", nil
+	}
+	return filepath.Join(home, ".local", "share"), "the home folder", nil
+}
+
+// errNoDatabase says that a command that only looks found no file to look at.
+type errNoDatabase struct{ path string }
+
+func (e *errNoDatabase) Error() string {
+	return fmt.Sprintf("no database at %s yet; agent run makes one", e.path)
+}
+
+// open opens the file, and makes it if there is none.
+func (a *app) open(ctx context.Context) (*store.Store, error) {
+	path, _, err := a.database()
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(ctx, path, store.Options{Program: "agent"})
+}
+
+// openExisting opens the file if there is one, for a command that makes none:
+// else the error is an *errNoDatabase.
+func (a *app) openExisting(ctx context.Context) (*store.Store, error) {
+	path, _, err := a.database()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, &errNoDatabase{path: path}
+	}
+	return a.open(ctx)
+}
+
+// listing opens the file for a list: without a file there is nothing to list.
+func (a *app) listing(ctx context.Context, list func(*store.Store) error) error {
+	s, err := a.openExisting(ctx)
+	if none := new(errNoDatabase); errors.As(err, &none) {
+		a.screen.line("%v", none)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return closing(s, list(s))
+}
+
+// looking opens the file for a look at something in it.
+func (a *app) looking(ctx context.Context, look func(*store.Store) error) error {
+	s, err := a.openExisting(ctx)
+	if err != nil {
+		return err
+	}
+	return closing(s, look(s))
+}
+
+// closing closes the store. What happened before matters more.
+func closing(s *store.Store, err error) error {
+	if closeErr := s.Close(); err == nil && closeErr != nil {
+		return fmt.Errorf("close %s: %w", s.Path(), closeErr)
+	}
+	return err
+}
+
+// engine makes the engine for turns of graph g, which may be nil for turns that
+// began earlier.
+func (a *app) engine(g *engine.Graph, s *store.Store, o engine.Options) *engine.Engine {
+	o.Events = a.screen.event
+	o.Load = nodes.Load
+	return engine.New(g, s, o)
+}
+
+// checkpoint reads the argument THREAD[@SEQ].
+func checkpoint(arg string) (thread string, seq int64, err error) {
+	if thread, seq, err = engine.ParseCheckpointID(arg); err != nil {
+		return "", 0, usage("%w", err)
+	}
+	return thread, seq, nil
+}
+
+// threadArg reads the argument THREAD.
+func threadArg(arg string) (string, error) {
+	thread, seq, err := checkpoint(arg)
+	if err == nil && seq != 0 {
+		return "", usage("%s names a checkpoint; this command takes the thread: %s", arg, thread)
+	}
+	return thread, err
+}

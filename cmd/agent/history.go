@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/store"
+)
+
+// entryJSON is an entry of a thread's log.
+type entryJSON struct {
+	Seq    int64         `json:"seq"`
+	Kind   engine.Kind   `json:"kind"`
+	Turn   int64         `json:"turn"`
+	Step   int64         `json:"step"`
+	Status engine.Status `json:"status"`
+	Tasks  []string      `json:"tasks"`
+	Next   []string      `json:"next"`
+	Actor  string        `json:"actor"`
+	At     string        `json:"at"`
+}
+
+func (a *app) historyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "history THREAD",
+		Short:   "List the entries of a thread's log, oldest first",
+		Example: "  agent history release-7\n  agent history release-7 --json",
+		Args:    cobra.ExactArgs(1),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = a.does(func(cmd *cobra.Command, args []string) error {
+		thread, err := threadArg(args[0])
+		if err != nil {
+			return err
+		}
+		return a.looking(cmd.Context(), func(s *store.Store) error {
+			if *asJSON {
+				return eachEntry(cmd.Context(), s, thread, func(e engine.Entry) error {
+					return a.out.json(entryJSON{
+						Seq: e.Seq, Kind: e.Kind, Turn: e.Turn, Step: e.Step, Status: e.Status,
+						Tasks: list(e.Tasks), Next: list(e.Next), Actor: e.Actor, At: jsonTime(e.At),
+					})
+				})
+			}
+			table := a.out.table("SEQ", "KIND", "TURN", "STEP", "STATUS", "TASKS", "NEXT", "ACTOR", "AT")
+			err := eachEntry(cmd.Context(), s, thread, func(e engine.Entry) error {
+				table.row(fmt.Sprint(e.Seq), string(e.Kind), fmt.Sprint(e.Turn), fmt.Sprint(e.Step), string(e.Status),
+					strings.Join(e.Tasks, ", "), strings.Join(e.Next, ", "), e.Actor, localTime(e.At))
+				return a.out.err
+			})
+			if err != nil {
+				return err
+			}
+			return table.flush()
+		})
+	})
+	return cmd
+}
+
+// list is never null in JSON.
+func list(names []string) []string {
+	if names == nil {
+		return []string{}
+	}
+	return names
+}
+
+// eachEntry gives a thread's log to fn, some entries at a time: a log may be
+// long. It ends without error when stdout takes no more.
+func eachEntry(ctx context.Context, s *store.Store, thread string, fn func(engine.Entry) error) error {
+	const chunk = 1000
+	for after := int64(0); ; {
+		entries, err := s.History(ctx, thread, after, chunk)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := fn(e); err != nil {
+				return nil // kept by out, and said at the end
+			}
+			after = e.Seq
+		}
+		if len(entries) < chunk {
+			return nil
+		}
+	}
+}

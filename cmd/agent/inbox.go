@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-agent/holdfast/internal/value"
+	"github.com/holdfast-agent/holdfast/interrupt"
+	"github.com/holdfast-agent/holdfast/store"
+)
+
+// questionJSON is an open question: the payload's own names, and what stands
+// beside them.
+type questionJSON struct {
+	interrupt.Question
+}
+
+func newQuestionJSON(q interrupt.Question) questionJSON { return questionJSON{q} }
+
+// MarshalJSON writes the names of the payload and those of the question side by
+// side. asking_node, choices, deadline and asked_at are always there.
+func (q questionJSON) MarshalJSON() ([]byte, error) {
+	payload, err := q.Payload.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	var deadline *string
+	if q.Deadline != nil {
+		text := jsonTime(*q.Deadline)
+		deadline = &text
+	}
+	beside := struct {
+		AskingNode string             `json:"asking_node"`
+		Choices    []interrupt.Choice `json:"choices"`
+		Type       string             `json:"type,omitempty"`
+		Shows      json.RawMessage    `json:"shows,omitempty"`
+		Doubt      *interrupt.Doubt   `json:"doubt,omitempty"`
+		Deadline   *string            `json:"deadline"`
+		AskedAt    string             `json:"asked_at"`
+	}{AskingNode: q.AskingNode, Choices: q.Options(), Type: q.Type, Doubt: q.Doubt, Deadline: deadline, AskedAt: jsonTime(q.AskedAt)}
+	if beside.Choices == nil {
+		beside.Choices = []interrupt.Choice{}
+	}
+	if q.Shows != nil {
+		if beside.Shows, err = value.Marshal(q.Shows); err != nil {
+			return nil, err
+		}
+	}
+	rest, err := json.Marshal(beside)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(payload[:len(payload)-1:len(payload)-1], ','), rest[1:]...), nil
+}
+
+func (a *app) inboxCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "inbox",
+		Short:   "List the open questions of all threads, oldest first",
+		Example: "  agent inbox\n  agent inbox --json",
+		Args:    cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = a.does(func(cmd *cobra.Command, _ []string) error {
+		return a.listing(cmd.Context(), func(s *store.Store) error {
+			items, err := s.Inbox(cmd.Context(), 0)
+			if err != nil {
+				return err
+			}
+			if !*asJSON && len(items) == 0 {
+				a.screen.line("no open questions")
+			}
+			for _, item := range items {
+				q := item.Question
+				q.AskedAt = item.AskedAt
+				if *asJSON {
+					if err := a.out.json(newQuestionJSON(q)); err != nil {
+						return nil // kept by out, and said at the end
+					}
+					continue
+				}
+				a.inboxItem(q)
+			}
+			return nil
+		})
+	})
+	return cmd
+}
+
+func (a *app) inboxItem(q interrupt.Question) {
+	fmt.Fprintf(a.out, "%s  %s, asked %s (%s ago)\n", oneLine(q.ID()), oneLine(where(q)), localTime(q.AskedAt), age(time.Since(q.AskedAt)))
+	fmt.Fprintf(a.out, "  %s\n", oneLine(q.Payload.Reason()))
+	if text := work(q.Shows); text != "" {
+		fmt.Fprintf(a.out, "  runs: %s\n", oneLine(text))
+	}
+	if q.Payload.Data != nil && !q.IsDoubt() {
+		fmt.Fprintf(a.out, "  data: %s\n", oneLine(shorten(told(q.Payload.Data), 200)))
+	}
+	if q.Deadline != nil {
+		fmt.Fprintf(a.out, "  until %s\n", localTime(*q.Deadline))
+	}
+	for _, c := range a.answerCommands(q) {
+		fmt.Fprintf(a.out, "  %s\n", c)
+	}
+}
+
+// age is how long ago something was, in its largest unit.
+func age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", max(0, int(d.Seconds())))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours())/24)
+}

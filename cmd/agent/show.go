@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/store"
+)
+
+// showJSON is a thread at one entry of its log.
+type showJSON struct {
+	threadJSON
+	State     json.RawMessage `json:"state"`
+	Next      []string        `json:"next"`
+	Questions []questionJSON  `json:"questions"`
+}
+
+func (a *app) showCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show THREAD[@SEQ]",
+		Short: "Show a thread, or what it was at one checkpoint",
+		Long: `Shows a thread: its status, all channels, what is ready to run next and the open
+questions; with @SEQ as they were right after that entry of its log.`,
+		Example: "  agent show release-7\n  agent show release-7@3 --json",
+		Args:    cobra.ExactArgs(1),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = a.does(func(cmd *cobra.Command, args []string) error {
+		thread, seq, err := checkpoint(args[0])
+		if err != nil {
+			return err
+		}
+		return a.looking(cmd.Context(), func(s *store.Store) error {
+			view, err := s.At(cmd.Context(), thread, seq)
+			if err != nil {
+				return err
+			}
+			shown := newShowJSON(view, seq)
+			if *asJSON {
+				return a.shownAsJSON(shown)
+			}
+			return a.show(view, shown, seq)
+		})
+	})
+	return cmd
+}
+
+func (a *app) shownAsJSON(v any) error {
+	_ = a.out.json(v) // kept by out, and said at the end
+	return nil
+}
+
+func newShowJSON(view *engine.View, seq int64) showJSON {
+	out := showJSON{threadJSON: newThreadJSON(view.Thread), State: json.RawMessage(compact(view.State)), Next: []string{}, Questions: []questionJSON{}}
+	if view.State == nil {
+		out.State = json.RawMessage("{}")
+	}
+	if seq > 0 {
+		out.Status, out.Turn, out.Head, out.Updated = view.Head.Status, view.Head.Turn, view.Head.Seq, jsonTime(view.Head.At)
+	}
+	if base := view.Base(); base != nil && !view.Head.Status.Over() && base.Next != nil {
+		out.Next = base.Next
+	}
+	for _, q := range openQuestions(view) {
+		out.Questions = append(out.Questions, newQuestionJSON(q))
+	}
+	return out
+}
+
+func (a *app) show(view *engine.View, shown showJSON, seq int64) error {
+	t := view.Thread
+	row := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(a.out, "%-9s %s\n", name, oneLine(text))
+		}
+	}
+	status := string(shown.Status)
+	if seq == 0 {
+		status = statusText(t)
+	}
+	row("thread", t.ID)
+	row("status", status)
+	row("title", t.Title)
+	row("graph", fmt.Sprintf("%s (%.12s)", t.GraphName, t.Graph))
+	row("turn", fmt.Sprintf("%d, step %d", shown.Turn, view.Head.Step))
+	row("head", engine.CheckpointID(t.ID, view.Head.Seq))
+	row("folder", t.Cwd)
+	if seq > 0 {
+		row("at", localTime(view.Head.At))
+	} else {
+		row("updated", localTime(t.UpdatedAt))
+		if o := t.Owner; o != nil && o.Alive {
+			row("held by", fmt.Sprintf("process %d (%s), since %s", o.PID, t.Lease, localTime(o.Since)))
+		}
+	}
+	row("next", strings.Join(shown.Next, ", "))
+	if end := view.Head.Payload.End; end != nil {
+		row("ended", strings.TrimSpace(end.Cause))
+		row("reason", end.Reason)
+	}
+	fmt.Fprintln(a.out, "state")
+	for _, name := range slices.Sorted(maps.Keys(view.State)) {
+		fmt.Fprintf(a.out, "  %s: %s\n", oneLine(name), indented(view.State[name]))
+	}
+	questions := openQuestions(view)
+	for _, q := range questions {
+		fmt.Fprintf(a.out, "question %s, %s\n  %s\n", oneLine(q.ID()), oneLine(where(q)), oneLine(q.Payload.Reason()))
+		if text := work(q.Shows); text != "" {
+			fmt.Fprintf(a.out, "  runs: %s\n", oneLine(text))
+		}
+		if seq == 0 {
+			for _, c := range a.answerCommands(q) {
+				fmt.Fprintf(a.out, "  %s\n", c)
+			}
+		}
+	}
+	if seq == 0 && (shown.Status == engine.Failed || shown.Status == engine.Running && (t.Owner == nil || !t.Owner.Alive)) {
+		fmt.Fprintf(a.out, "to go on: %s\n", a.command("resume", t.ID))
+	}
+	return nil
+}
+
+// indented is a value as JSON: in one line if it is short.
+func indented(v any) string {
+	text := compact(v)
+	var b bytes.Buffer
+	if len(text) > 80 && json.Indent(&b, []byte(text), "  ", "  ") == nil {
+		text = b.String()
+	}
+	return visible(text)
+}
