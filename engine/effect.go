@@ -48,9 +48,12 @@ func (t *Task) effect(ctx context.Context, key string, policy OnCrash, fn func(c
 	if t.keys == nil {
 		t.keys = map[string]int{}
 	}
+	// The name that a repeated key gets is taken like any other: a node may
+	// have chosen it too.
 	t.keys[key]++
-	if n := t.keys[key]; n > 1 {
+	for n := t.keys[key]; n > 1; n = t.keys[key] {
 		key += "#" + strconv.Itoa(n)
+		t.keys[key]++
 	}
 	for _, r := range t.results {
 		if r.Kind == ResultEffect && r.Key == key {

@@ -123,4 +123,7 @@ func (b *bundle) kinds(thread string) []string {
 // verify is the audit of the whole file.
 func (b *bundle) verify() {
 	b.Helper()
+	report, err := b.store.Verify(b.Context(), "")
+	require.NoError(b, err)
+	require.Empty(b, report.Problems)
 }

@@ -12,6 +12,10 @@ import (
 // merged state and commits the step. If that fails it gives what to do.
 func (r *run) commitStep(p plan, outcomes []*outcome) (failed func() (*Turn, error)) {
 	broken := func(err error) func() (*Turn, error) {
+		if r != r.root {
+			// Only the graph itself ends a turn or gives the lease back.
+			return func() (*Turn, error) { return nil, err }
+		}
 		return func() (*Turn, error) { return r.broken(err) }
 	}
 	var ops []Op

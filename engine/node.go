@@ -18,7 +18,7 @@ import (
 func (r *run) newTask(id string, base *Entry, p *plan) *Task {
 	t := &Task{
 		id: id, node: r.graph.nodes[nodeOf(id)], graph: r.graph, depth: r.depth, thread: r.thread, base: base.Seq,
-		turn: r.thread.Turn, step: r.head.Step + 1, state: State(r.state),
+		turn: base.Turn, step: base.Step + 1, state: State(r.state),
 		store: r, emit: r.emit, now: r.e.now, host: r.e.o.Host,
 	}
 	if input, sent := base.Payload.Sends[id]; sent {

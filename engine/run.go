@@ -66,19 +66,21 @@ func (e *Engine) newRun(log Log) *run {
 func (r *run) read() {
 	v := r.log.View()
 	r.thread, r.results, r.signals, r.seq = v.Thread, v.Results, v.Signals, v.Thread.Head
-	r.head, r.tail, r.children = Entry{}, nil, map[string][]Entry{}
-	for _, entry := range v.Tail {
-		if entry.Namespace == "" {
-			r.tail, r.head = append(r.tail, entry), entry
-		} else {
-			r.children[entry.Namespace] = append(r.children[entry.Namespace], entry)
-		}
-	}
+	r.standAt(v)
 	r.state, r.outside, r.limit = v.State, v.OutsideStep, v.MaxSteps
 	if r.state == nil {
 		r.state = map[string]any{}
 	}
 	r.refresh()
+}
+
+// standAt puts the run where a view's newest entry stands.
+func (r *run) standAt(v *View) {
+	r.seq, r.head = v.Head.Seq, Entry{}
+	r.tail, r.children = byNamespace(v.Tail)
+	if n := len(r.tail); n > 0 {
+		r.head = r.tail[n-1]
+	}
 }
 
 func (r *run) close() error {
@@ -161,22 +163,39 @@ func (r *run) open() []interrupt.Question {
 	return out
 }
 
-func (r *run) waiting() []asked {
+func (r *run) waiting() []asked { return waitingOf(r.thread.ID, r.tail, r.children) }
+
+// waitingOf gives the questions that are neither answered nor void: of the
+// graph itself, and of its subgraphs by namespace.
+func waitingOf(thread string, tail []Entry, children map[string][]Entry) []asked {
 	var out []asked
 	collect := func(entries []Entry) {
-		for _, q := range questionsOf(r.thread.ID, entries) {
+		for _, q := range questionsOf(thread, entries) {
 			if q.answer == nil && !q.void {
 				out = append(out, q)
 			}
 		}
 	}
-	collect(r.tail)
-	for _, ns := range sortedKeys(r.children) {
+	collect(tail)
+	for _, ns := range sortedKeys(children) {
 		// Only what was asked on the child's newest base waits.
-		collect(sinceBase(r.children[ns]))
+		collect(sinceBase(children[ns]))
 	}
 	slices.SortFunc(out, func(a, b asked) int { return cmp.Compare(a.seq, b.seq) })
 	return out
+}
+
+// byNamespace takes a tail apart.
+func byNamespace(entries []Entry) (own []Entry, children map[string][]Entry) {
+	children = map[string][]Entry{}
+	for _, entry := range entries {
+		if entry.Namespace == "" {
+			own = append(own, entry)
+		} else {
+			children[entry.Namespace] = append(children[entry.Namespace], entry)
+		}
+	}
+	return own, children
 }
 
 // sinceBase gives the entries from the newest that moves the base on.

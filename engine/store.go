@@ -201,6 +201,22 @@ type Signal struct {
 	At    time.Time
 }
 
+// Open gives the questions that waited for a person at this entry, those of
+// subgraphs too, in the order in which they were asked.
+func (v *View) Open() []interrupt.Question {
+	if v.Head.Status != Paused {
+		return nil
+	}
+	own, children := byNamespace(v.Tail)
+	var out []interrupt.Question
+	for _, q := range waitingOf(v.Thread.ID, own, children) {
+		if q.question.Wait == nil {
+			out = append(out, q.question)
+		}
+	}
+	return out
+}
+
 // ResultKind says what a stored result is.
 type ResultKind string
 

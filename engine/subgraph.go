@@ -145,7 +145,7 @@ func (r *run) child(ctx context.Context, t *Task) (*run, error) {
 	}
 	for _, outer := range sortedKeys(input) {
 		inner := input[outer]
-		if v := t.state[outer]; v != nil {
+		if v := clipped(t.state[outer]); v != nil {
 			ops = append(ops, Op{Channel: inner, Op: OpSet, Value: v})
 			c.state[inner] = v
 		}
@@ -155,6 +155,15 @@ func (r *run) child(ctx context.Context, t *Task) (*run, error) {
 		Payload: Payload{Ops: sub.Graph.stored(ops)},
 	}
 	return c, c.commit(LeaseMoving, []*Entry{entry}, nil, Commit{})
+}
+
+// clipped is a value whose list has no room behind it: what is appended here
+// goes into a list of its own, for the parent's may be carried on elsewhere.
+func clipped(v any) any {
+	if list, ok := v.([]any); ok && cap(list) > len(list) {
+		return slices.Clip(list)
+	}
+	return v
 }
 
 // recall folds the entries of an earlier part of this visit.
@@ -247,13 +256,11 @@ func (c *run) overwrites(op Op) bool {
 	return op.Op == OpSet && ch.Reducer != Overwrite && ch.Reduce == nil
 }
 
-// addExport adds a write; pieces that were appended one by one become one.
+// addExport adds a write. One that goes past its reducer takes the place of all
+// that were made to its channel before.
 func addExport(writes []Write, w Write) []Write {
-	for i := range writes {
-		if writes[i].Channel == w.Channel && w.Overwrite {
-			writes[i] = w
-			return writes
-		}
+	if w.Overwrite {
+		writes = slices.DeleteFunc(writes, func(old Write) bool { return old.Channel == w.Channel })
 	}
 	return append(writes, w)
 }

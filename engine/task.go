@@ -101,8 +101,9 @@ func (t *Task) Cwd() string { return t.thread.Cwd }
 // Host is what the surroundings of the turn offer; nil is nothing.
 func (t *Task) Host() Host { return t.host }
 
-// Get is the value of a channel as the step began. It must not be changed.
-func (t *Task) Get(channel string) any { return t.state[channel] }
+// Get is the value of a channel as the step began. It must not be changed; to
+// append to a list that it gives is fine, as it makes a new one.
+func (t *Task) Get(channel string) any { return clipped(t.state[channel]) }
 
 // State is all channels as the step began. It must not be changed.
 func (t *Task) State() State { return t.state }
@@ -144,7 +145,7 @@ func (t *Task) IdempotencyKey(key string) string {
 // Get reads a channel as T: the value itself, or decoded from its JSON.
 func Get[T any](t *Task, channel string) (T, error) {
 	var out T
-	if err := into(t.state[channel], &out); err != nil {
+	if err := into(t.Get(channel), &out); err != nil {
 		return out, fmt.Errorf("channel %s: %w", channel, err)
 	}
 	return out, nil

@@ -203,7 +203,7 @@ func (e *Engine) fork(ctx context.Context, source string, seq int64, into string
 	}
 	// What the checkpoint stands for, as a run of its own.
 	at := &run{e: e, thread: view.Thread, state: view.State}
-	at.root, at.children = at, map[string][]Entry{}
+	at.root = at
 	at.standAt(view)
 	at.thread.Graph, at.thread.GraphName = input.Graph, input.Name
 	if at.graph, err = e.graphOf(ctx, at.thread); err != nil {
@@ -253,16 +253,6 @@ func (e *Engine) fork(ctx context.Context, source string, seq int64, into string
 	}
 	r.questionEvents(entries)
 	return r.result(), nil
-}
-
-// standAt takes over a view that is not a log's newest.
-func (r *run) standAt(v *View) {
-	r.seq = v.Head.Seq
-	for _, entry := range v.Tail {
-		if entry.Namespace == "" {
-			r.tail, r.head = append(r.tail, entry), entry
-		}
-	}
 }
 
 // inputAt is the record of how the turn of a checkpoint began.

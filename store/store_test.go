@@ -156,3 +156,40 @@ func (b *bundle) verify() *Report {
 	}
 	return r
 }
+
+func TestADeletedThreadLeavesNothingAndComesBackByNobody(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	l := b.begin("x")
+	if err := b.s.Signal(t.Context(), "x", engine.Signal{Name: "go"}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, b.open().Delete(t.Context(), "x"), engine.ErrBusy)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	late := b.load(b.s, "x")
+	if err := b.s.Delete(t.Context(), "x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.s.Delete(t.Context(), "x"); err != nil {
+		t.Fatal("again is fine: ", err)
+	}
+	want(t, b.s.Delete(t.Context(), "nobody"), engine.ErrNotFound)
+	want(t, late.Commit(t.Context(), &engine.Commit{Take: engine.TakeFree, Entries: []*engine.Entry{step(1, 1)}}), engine.ErrDeleted)
+	want(t, b.s.Signal(t.Context(), "x", engine.Signal{Name: "go"}), engine.ErrDeleted)
+	_, err := b.s.Open(t.Context(), "x")
+	want(t, err, engine.ErrDeleted)
+	want(t, b.s.Create(t.Context(), engine.Thread{ID: "x"}), engine.ErrDeleted)
+	db := raw(t, b.path)
+	for _, table := range []string{"checkpoints", "snapshots", "results", "interrupts", "signals"} {
+		var n int
+		if err := db.QueryRow(`SELECT count(*) FROM ` + table).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%s has %d rows left (%v)", table, n, err)
+		}
+	}
+	report, err := b.s.Verify(t.Context(), "")
+	if err != nil || len(report.Problems) > 0 {
+		t.Error(report, err)
+	}
+}

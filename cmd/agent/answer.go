@@ -141,7 +141,7 @@ func (a *app) giveAnswer(ctx context.Context, e *engine.Engine, view *engine.Vie
 
 // onlyQuestion is the id of the one open question of a thread.
 func onlyQuestion(ctx context.Context, s *store.Store, view *engine.View) (string, error) {
-	open := openQuestions(view)
+	open := view.Open()
 	switch len(open) {
 	case 1:
 		return open[0].ID(), nil
@@ -198,30 +198,4 @@ func lastQuestion(ctx context.Context, s *store.Store, view *engine.View) (int64
 		}
 	}
 	return 0, nil
-}
-
-// openQuestions are those that waited for an answer at this point of the log.
-func openQuestions(view *engine.View) []interrupt.Question {
-	if view.Head.Status != engine.Paused {
-		return nil
-	}
-	var open []interrupt.Question
-	settled := map[string]bool{}
-	for _, e := range view.Tail {
-		if q, ok := e.Question(view.Thread.ID); ok {
-			open = append(open, q)
-			settled[q.Voids] = true
-		}
-		if answer := e.Payload.Answer; e.Kind == engine.KindAnswer && answer != nil {
-			settled[answer.Question] = true
-		}
-	}
-	n := 0
-	for _, q := range open {
-		if !settled[q.ID()] {
-			open[n] = q
-			n++
-		}
-	}
-	return open[:n]
 }

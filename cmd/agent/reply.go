@@ -12,10 +12,11 @@ import (
 // wrote to response (a value that is no string as JSON; empty and null count as
 // nothing), else the last assistant message that it appended to messages.
 func reply(ctx context.Context, s *store.Store, turn *engine.Turn) (string, error) {
-	after, err := turnStart(ctx, s, turn)
+	view, err := s.At(ctx, turn.Thread, 0)
 	if err != nil {
 		return "", err
 	}
+	after := view.InputSeq - 1
 	wrote, message := false, ""
 	err = s.Entries(ctx, turn.Thread, after, 0, func(e engine.Entry) error {
 		if e.Turn != turn.Number || e.Kind != engine.KindStep {
@@ -40,25 +41,6 @@ func reply(ctx context.Context, s *store.Store, turn *engine.Turn) (string, erro
 		return told(v), nil
 	}
 	return message, nil
-}
-
-// turnStart gives the seq before the turn's first entry. It looks from the end
-// of the log, since a thread may have many turns.
-func turnStart(ctx context.Context, s *store.Store, turn *engine.Turn) (int64, error) {
-	const chunk = 256
-	for after := turn.Head; after > 0; {
-		after = max(0, after-chunk)
-		entries, err := s.History(ctx, turn.Thread, after, chunk)
-		if err != nil {
-			return 0, err
-		}
-		for i := len(entries) - 1; i >= 0; i-- {
-			if entries[i].Turn != turn.Number {
-				return entries[i].Seq, nil
-			}
-		}
-	}
-	return 0, nil
 }
 
 // assistantText is the text of the last assistant message in what was written

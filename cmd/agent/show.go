@@ -68,7 +68,7 @@ func newShowJSON(view *engine.View, seq int64) showJSON {
 	if base := view.Base(); base != nil && !view.Head.Status.Over() && base.Next != nil {
 		out.Next = base.Next
 	}
-	for _, q := range openQuestions(view) {
+	for _, q := range view.Open() {
 		out.Questions = append(out.Questions, newQuestionJSON(q))
 	}
 	return out
@@ -109,7 +109,7 @@ func (a *app) show(view *engine.View, shown showJSON, seq int64) error {
 	for _, name := range slices.Sorted(maps.Keys(view.State)) {
 		fmt.Fprintf(a.out, "  %s: %s\n", oneLine(name), indented(view.State[name]))
 	}
-	questions := openQuestions(view)
+	questions := view.Open()
 	for _, q := range questions {
 		fmt.Fprintf(a.out, "question %s, %s\n  %s\n", oneLine(q.ID()), oneLine(where(q)), oneLine(q.Payload.Reason()))
 		if text := work(q.Shows); text != "" {

@@ -1,0 +1,451 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/internal/clock"
+	"github.com/holdfast-agent/holdfast/interrupt"
+)
+
+// A: the step limit inside a subgraph is granted again by resume.
+func TestXStepLimitInsideASubgraphIsGrantedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	child := b.compile(b.chain("c1", "c2", "c3", "c4", "c5"))
+	e := b.engine(b.around(child, "sub"))
+	_, err := e.Start(t.Context(), "t", engine.Input{MaxSteps: 3})
+	require.ErrorContains(t, err, "step limit")
+	turn, err := e.Resume(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, engine.Done, turn.Status)
+	b.verify()
+}
+
+// B: an answer inside a subgraph grants steps anew there.
+func TestXAnswerInsideASubgraphGrantsSteps(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cd := b.chain("c1", "c2", "c3", "c4", "c5")
+	cd.InterruptBefore = []engine.Gate{{Node: "c4"}}
+	e := b.engine(b.around(b.compile(cd), "sub"))
+	_, err := e.Start(t.Context(), "t", engine.Input{MaxSteps: 4})
+	require.NoError(t, err)
+	turn, err := e.Resume(t.Context(), "t", approve())
+	require.NoError(t, err)
+	require.Equal(t, engine.Done, turn.Status)
+	b.verify()
+}
+
+// C: a handled failure is not run again when its sibling asks.
+func TestXHandledFailureIsNotRunAgainAfterASiblingsQuestion(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.chain("a")
+	n := b.failing(1)
+	n.OnError = "handler"
+	d.Nodes["a"] = n
+	d.Nodes["handler"] = b.node()
+	d.Nodes["asks"] = engine.Node{Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
+		_, err := t.Ask(engine.Ask{Message: "?"})
+		return engine.Output{}, err
+	}}
+	d.Edges = append(d.Edges, engine.Edge{From: engine.Start, To: "asks"})
+	e := b.engine(b.compile(d))
+	_, err := e.Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	turn, err := e.Resume(t.Context(), "t", interrupt.Answer{Value: 1})
+	require.NoError(t, err)
+	require.Equal(t, 1, b.count("a"), "only the paused task runs")
+	require.Equal(t, []any{"handler"}, turn.State["log"])
+	b.verify()
+}
+
+// D: a Go reducer shared with a subgraph gets the child's own increments.
+func TestXGoReducerInASubgraphGetsItsOwnWrites(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	total := engine.Channel{Reducer: "total", Initial: 0, Reduce: func(current, write any) (any, error) {
+		return current.(int64) + write.(int64), nil
+	}}
+	cd := b.chain("in")
+	cd.Channels = map[string]engine.Channel{"n": total}
+	cd.Nodes["in"] = writes(engine.Set("n", 3))
+	d := b.chain("sub")
+	d.Channels = map[string]engine.Channel{"n": total}
+	d.Nodes["sub"] = engine.Node{Subgraph: &engine.Subgraph{Graph: b.compile(cd)}}
+	turn, err := b.engine(b.compile(d)).Start(t.Context(), "t", engine.Input{Values: engine.Values{"n": 20}})
+	require.NoError(t, err)
+	require.Equal(t, int64(23), turn.State["n"])
+}
+
+// E: an overwrite in a subgraph drops all that it wrote before.
+func TestXOverwriteInASubgraph(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cd := b.chain("one", "two", "three")
+	cd.Nodes["three"] = writes(engine.Output{Writes: []engine.Write{{Channel: "log", Value: []any{"x"}, Overwrite: true}}})
+	turn, err := b.engine(b.around(b.compile(cd), "first", "sub")).Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	require.Equal(t, []any{"x"}, turn.State["log"])
+}
+
+// F: a cancel that meets the commit of a subgraph's step ends the turn.
+func TestXCancelMeetsASubgraphsCommit(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cd := b.chain("one", "two", "three")
+	cd.Nodes["one"] = engine.Node{Run: func(ctx context.Context, t *engine.Task) (engine.Output, error) {
+		log, err := b.store.Open(ctx, "t")
+		if err == nil {
+			err = log.Commit(ctx, &engine.Commit{RequestCancel: &engine.By{Actor: "ada"}})
+		}
+		return engine.Output{}, err
+	}}
+	e := b.engine(b.around(b.compile(cd), "first", "sub", "last"))
+	turn, err := e.Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	require.Equal(t, engine.Cancelled, turn.Status)
+	require.Equal(t, []string{"first"}, b.takeRuns())
+	t.Log(b.kinds("t"))
+	view, err := e.State(t.Context(), "t", 0)
+	require.NoError(t, err)
+	require.Nil(t, view.Thread.Owner)
+	require.Equal(t, engine.Cancelled, view.Thread.Status)
+	b.verify()
+}
+
+// G: a thread whose cancel was stored runs nothing when it is resumed.
+func TestXResumeOfAThreadWithAStoredCancelRunsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.chain("a", "b")
+	ctx, stop := context.WithCancel(t.Context())
+	first := true
+	d.Nodes["a"] = engine.Node{Run: func(c context.Context, t *engine.Task) (engine.Output, error) {
+		b.ran("a")
+		if !first {
+			return engine.Output{}, nil
+		}
+		first = false
+		log, err := b.store.Open(c, "t")
+		if err == nil {
+			err = log.Commit(c, &engine.Commit{RequestCancel: &engine.By{Actor: "ada"}})
+		}
+		stop()
+		if err == nil {
+			err = ctx.Err()
+		}
+		return engine.Output{}, err
+	}}
+	e := b.engine(b.compile(d))
+	turn, err := e.Start(ctx, "t", engine.Input{})
+	t.Log(turn.Status, err)
+	b.takeRuns()
+	turn, err = e.Resume(t.Context(), "t")
+	t.Log(turn.Status, err)
+	require.Equal(t, engine.Cancelled, turn.Status)
+	require.Empty(t, b.takeRuns())
+}
+
+// H: Resolve sees the same step and turn at the gate and when it runs.
+func TestXResolveSeesTheSameStep(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.chain("a", "b")
+	for _, name := range []string{"a", "b"} {
+		n := b.node()
+		n.Type, n.Resolve = "test", func(t *engine.Task) (any, error) {
+			return fmt.Sprint("turn ", t.Turn(), " step ", t.Step()), nil
+		}
+		d.Nodes[name] = n
+	}
+	d.InterruptBefore = []engine.Gate{{Node: "a"}, {Node: "b"}}
+	e := b.engine(b.compile(d))
+	turn, err := e.Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	require.Equal(t, "turn 1 step 1", turn.Questions[0].Shows)
+	turn, err = e.Resume(t.Context(), "t", approve())
+	require.NoError(t, err)
+	require.Equal(t, "turn 1 step 2", turn.Questions[0].Shows)
+	turn, err = e.Resume(t.Context(), "t", approve())
+	require.NoError(t, err)
+	require.Equal(t, engine.Done, turn.Status)
+}
+
+// I: the same answer twice in one call.
+func TestXSameAnswerTwiceInOneCall(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.engine(b.gated())
+	turn, err := e.Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	yes := approve()
+	yes.Question = turn.Questions[0].ID()
+	no := reject()
+	no.Question = yes.Question
+	_, err = e.Answer(t.Context(), "t", yes, no)
+	t.Log(err)
+	require.ErrorIs(t, err, engine.ErrInvalid)
+	_, err = e.Answer(t.Context(), "t", yes, yes)
+	require.NoError(t, err)
+}
+
+// J: another graph after a fork in place while a dialog is open.
+func TestXForkInPlaceToAnotherGraphWhileADialogIsOpen(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	one := b.compile(b.chain("a", "b"))
+	two := b.gated2("x", "y")
+	load := func(name string, definition []byte) (*engine.Graph, error) {
+		if string(definition) == string(one.Canonical()) {
+			return one, nil
+		}
+		return two, nil
+	}
+	_, err := b.engine(one).Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	open := make(chan struct{})
+	e := engine.New(two, b.store, engine.Options{Load: load, Ask: func(ctx context.Context, _ interrupt.Question) (interrupt.Answer, error) {
+		close(open)
+		<-ctx.Done()
+		return interrupt.Answer{}, ctx.Err()
+	}})
+	done := make(chan struct{})
+	var turn *engine.Turn
+	go func() {
+		defer close(done)
+		turn, err = e.Start(t.Context(), "t", engine.Input{})
+	}()
+	<-open
+	other := engine.New(two, b.open(), engine.Options{Load: load})
+	_, ferr := other.Fork(t.Context(), "t@2", "t", engine.By{})
+	require.NoError(t, ferr)
+	<-done
+	require.NoError(t, err)
+	require.Equal(t, engine.Done, turn.Status)
+	require.Equal(t, []any{"a", "b"}, turn.State["log"])
+}
+
+func (b *bundle) gated2(names ...string) *engine.Graph {
+	d := b.chain(names...)
+	d.InterruptBefore = []engine.Gate{{Node: names[len(names)-1]}}
+	return b.compile(d)
+}
+
+// K: a guarded node that asks is not in doubt.
+func TestXAGuardedNodeThatAsksIsNotInDoubt(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []engine.OnCrash{engine.CrashAsk, engine.CrashFail} {
+		for _, how := range []string{"ask", "return", "swallow", "effect", "subgraph"} {
+			t.Run(string(policy)+how, func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				d := b.chain("a")
+				d.Nodes["a"] = engine.Node{OnCrash: policy, Run: func(ctx context.Context, t *engine.Task) (engine.Output, error) {
+					switch how {
+					case "return":
+						if t.Answer() == nil {
+							return engine.Output{Ask: &engine.Ask{Message: "?"}}, nil
+						}
+						return engine.Set("log", t.Answer().Value), nil
+					case "effect":
+						v, err := engine.Step(ctx, "e", func(context.Context) (any, error) {
+							a, err := t.Ask(engine.Ask{Message: "?"})
+							return a.Value, err
+						})
+						return engine.Set("log", v), err
+					}
+					a, err := t.Ask(engine.Ask{Message: "?"})
+					if how == "swallow" {
+						err = nil
+					}
+					return engine.Set("log", a.Value), err
+				}}
+				if how == "subgraph" {
+					cd := b.chain("x")
+					cd.Nodes["x"] = d.Nodes["a"]
+					d.Nodes["a"] = engine.Node{OnCrash: policy, Subgraph: &engine.Subgraph{Graph: b.compile(cd)}}
+				}
+				e := b.engine(b.compile(d))
+				_, err := e.Start(t.Context(), "t", engine.Input{})
+				require.NoError(t, err)
+				turn, err := e.Resume(t.Context(), "t", interrupt.Answer{Value: "ok"})
+				require.NoError(t, err)
+				require.Empty(t, turn.Questions)
+				require.Equal(t, []any{"ok"}, turn.State["log"])
+				b.verify()
+			})
+		}
+	}
+}
+
+// L: keys of effects do not collide.
+func TestXEffectKeys(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.chain("a")
+	d.Nodes["a"] = engine.Node{Run: func(ctx context.Context, _ *engine.Task) (engine.Output, error) {
+		var out []any
+		for _, key := range []string{"pay", "pay", "pay#2", "pay"} {
+			v, err := engine.Step(ctx, key, func(context.Context) (int, error) { b.ran("pay"); return b.count("pay"), nil })
+			if err != nil {
+				return engine.Output{}, err
+			}
+			out = append(out, v)
+		}
+		return engine.Set("log", out), nil
+	}}
+	turn, err := b.engine(b.compile(d)).Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	require.Equal(t, []any{int64(1), int64(2), int64(3), int64(4)}, turn.State["log"])
+}
+
+// M: a task that is used after its node returned changes nothing.
+func TestXATaskUsedAfterItsNodeReturned(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.chain("a", "b", "a2")
+	var late *engine.Task
+	var lateCtx context.Context
+	d.Nodes["a"] = engine.Node{Run: func(ctx context.Context, t *engine.Task) (engine.Output, error) {
+		late, lateCtx = t, ctx
+		return engine.Set("log", "a"), nil
+	}}
+	d.Nodes["b"] = engine.Node{Run: func(ctx context.Context, t *engine.Task) (engine.Output, error) {
+		_, err := engine.Step(lateCtx, "late", func(context.Context) (int, error) { return 1, nil })
+		b.ran(fmt.Sprint("late: ", err != nil))
+		_, err = late.Ask(engine.Ask{Message: "late?"})
+		b.ran(fmt.Sprint("ask: ", err != nil))
+		return engine.Output{}, errors.New("stop here")
+	}}
+	e := b.engine(b.compile(d))
+	_, err := e.Start(t.Context(), "t", engine.Input{})
+	require.ErrorContains(t, err, "stop here")
+	require.Equal(t, []string{"late: true", "ask: true"}, b.takeRuns())
+	view, err := b.store.At(t.Context(), "t", 0)
+	require.NoError(t, err)
+	require.Empty(t, view.Results)
+}
+
+// N: on_reject leads into a join.
+func TestXOnRejectIntoAJoin(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.joined(&engine.Barrier{WaitFor: []string{"a", "s2"}})
+	d.InterruptBefore = []engine.Gate{{Node: "a", OnReject: "j"}}
+	g, err := engine.Compile(d)
+	if err != nil {
+		return
+	}
+	e := b.engine(g)
+	_, err = e.Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	turn, err := e.Resume(t.Context(), "t", reject())
+	require.NoError(t, err)
+	t.Log(turn.Status, turn.State["log"])
+	require.Equal(t, 1, b.count("j"))
+}
+
+// O: a guarded node that times out is in doubt.
+func TestXAGuardedNodeThatTimesOutIsInDoubt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	fake := clock.NewFake(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	d := b.chain("a")
+	d.Nodes["a"] = engine.Node{OnCrash: engine.CrashAsk, Timeout: &engine.Timeout{Run: time.Minute}, Run: func(ctx context.Context, _ *engine.Task) (engine.Output, error) {
+		<-ctx.Done()
+		return engine.Output{}, ctx.Err()
+	}}
+	ctx, done := context.WithCancel(t.Context())
+	jumped := make(chan struct{})
+	go func() {
+		defer close(jumped)
+		for fake.WaitForTimers(ctx, 1) == nil {
+			fake.Next()
+		}
+	}()
+	turn, err := engine.New(b.compile(d), b.store, engine.Options{Clock: fake}).Start(t.Context(), "t", engine.Input{})
+	done()
+	<-jumped
+	require.NoError(t, err)
+	require.Equal(t, engine.Paused, turn.Status)
+	require.True(t, turn.Questions[0].IsDoubt())
+}
+
+// P: two subgraphs side by side do not see each other's appends.
+func TestXSubgraphsDoNotShareTheirLists(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.chain("p1", "p2", "p3")
+	var wg sync.WaitGroup
+	wg.Add(2)
+	for _, name := range []string{"x", "y"} {
+		cd := b.chain("w", "look")
+		cd.Nodes["w"] = writes(engine.Set("log", name))
+		cd.Nodes["look"] = engine.Node{Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
+			wg.Done()
+			wg.Wait()
+			list := t.Get("log").([]any)
+			return engine.Set("log", fmt.Sprint("saw ", list[len(list)-1])), nil
+		}}
+		d.Nodes[name] = engine.Node{Subgraph: &engine.Subgraph{Graph: b.compile(cd)}}
+		d.Edges = append(d.Edges, engine.Edge{From: "p3", To: name})
+	}
+	turn, err := b.engine(b.compile(d)).Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	require.Equal(t, []any{"p1", "p2", "p3", "x", "saw x", "y", "saw y"}, turn.State["log"])
+}
+
+// Q: a crash does not use up steps? resume grants the same again after a stop.
+func TestXResumeAfterAStopGrantsSteps(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.chain("a", "b", "c", "d")
+	ctx, stop := context.WithCancel(t.Context())
+	var once atomic.Bool
+	d.Nodes["b"] = engine.Node{Run: func(context.Context, *engine.Task) (engine.Output, error) {
+		if once.CompareAndSwap(false, true) {
+			stop()
+		}
+		return engine.Set("log", "b"), nil
+	}}
+	e := b.engine(b.compile(d))
+	_, err := e.Start(ctx, "t", engine.Input{MaxSteps: 3})
+	require.ErrorIs(t, err, engine.ErrStopped)
+	turn, err := e.Resume(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, engine.Done, turn.Status)
+}
+
+// R: a panic in the events callback does not keep the lease.
+func TestXAPanicOfEventsGivesTheLeaseBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	g := b.compile(b.chain("a", "b"))
+	bad := engine.New(g, b.store, engine.Options{Events: func(ev engine.Event) {
+		if ev.Type == engine.EventStep {
+			panic("events")
+		}
+	}})
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = bad.Start(t.Context(), "t", engine.Input{})
+	}()
+	e := b.engine(g)
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = bad.Resume(t.Context(), "t")
+	}()
+	turn, err := e.Resume(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, engine.Done, turn.Status)
+}

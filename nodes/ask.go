@@ -1,0 +1,203 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/interrupt"
+)
+
+var answerTypes = []string{"string", "integer", "number", "boolean", "list", "object"}
+
+var choiceKinds = []string{"allow_once", "allow_always", "reject_once", "reject_always"}
+
+func askType() Type {
+	return Type{
+		Name: "ask", Version: 1,
+		Doc: "Asks a person and pauses the turn until there is an answer, days later if need be. With choices the answer is the id of one of them; with answer_type it is a value of that type; with neither any JSON value, and text typed in a client is a string. The answer's value is written to output.",
+		Schema: schema([]any{"message"}, map[string]any{
+			"message": textSchema("what is asked; ${{ expression }} is replaced in it"),
+			"data":    map[string]any{"description": "a JSON value shown with the question; ${{ expression }} is replaced in its texts"},
+			"choices": map[string]any{
+				"type": "array", "minItems": 1, "description": "the possible answers",
+				"items": map[string]any{"anyOf": []any{
+					map[string]any{"type": []any{"string", "number", "boolean"}},
+					map[string]any{
+						"type": "object", "required": []any{"id"}, "additionalProperties": false,
+						"properties": map[string]any{
+							"id":   textSchema("the answer"),
+							"name": textSchema("what a person reads; absent: the id"),
+							"kind": map[string]any{"enum": anys(choiceKinds), "description": "how a client shows it; absent: allow_once"},
+						},
+					},
+				}},
+			},
+			"answer_type": map[string]any{"enum": anys(answerTypes), "description": "the type of the answer; not together with choices"},
+			"output":      textSchema("the channel that the answer's value is written to; absent: none"),
+		}),
+		build: buildAsk,
+	}
+}
+
+func anys(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}
+
+func buildAsk(b *builder) engine.Node {
+	var message *template
+	if t := b.get("message"); t != nil {
+		if text, ok := b.d.text(t, b.what("message")); ok {
+			b.config["message"] = text
+			message = b.d.template(t, inQuestion)
+		}
+	}
+	var data *jsonTemplate
+	if t := b.get("data"); t != nil {
+		b.config["data"] = b.d.data(t)
+		data = b.d.jsonTemplate(t, inQuestion)
+	}
+	choices := b.choices()
+	answerType := b.answerType()
+	output := b.output(func(reducer string) bool {
+		// What the answer is decides whether the channel can take it.
+		switch reducer {
+		case engine.Merge, engine.Messages:
+			return len(choices) == 0 && (answerType == "" || answerType == "object" || answerType == "list" && reducer == engine.Messages)
+		case engine.Sum, engine.Min, engine.Max:
+			return len(choices) == 0 && (answerType == "" || answerType == "integer" || answerType == "number")
+		}
+		return true
+	})
+	return engine.Node{Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
+		env := envOf(t)
+		text, err := message.text(t.State(), env)
+		if err != nil {
+			return engine.Output{}, fmt.Errorf("message: %w", err)
+		}
+		shown, err := data.make(t.State(), env)
+		if err != nil {
+			return engine.Output{}, fmt.Errorf("data: %w", err)
+		}
+		answer, err := t.Ask(engine.Ask{Message: text, Data: shown, Choices: choices, Type: answerType})
+		if err != nil || output == "" {
+			return engine.Output{}, err
+		}
+		return engine.Set(output, answer.Value), nil
+	}}
+}
+
+func (b *builder) choices() []interrupt.Choice {
+	t := b.get("choices")
+	if t == nil {
+		return nil
+	}
+	if t.kind != listKind || len(t.items) == 0 {
+		hint := "write [yes, no]"
+		if near := engine.Nearest(t.raw, answerTypes); t.kind == textKind && near != "" {
+			hint = "for an answer of a type write answer_type: " + t.raw
+		} else if len(t.items) == 0 && t.kind == listKind {
+			hint = "leave choices out for a free answer, and say its type with answer_type"
+		}
+		b.d.wrong(t, hint, "%s is a list of the possible answers, not %s", b.what("choices"), emptyOr(t))
+		return nil
+	}
+	var out []interrupt.Choice
+	var config []any
+	seen := map[string]bool{}
+	for _, item := range t.items {
+		var c interrupt.Choice
+		if item.kind == objectKind {
+			c = b.choice(item)
+		} else {
+			c.ID, _ = b.d.word(item, "a choice")
+		}
+		if c.ID == "" {
+			if !b.d.followsFromBad(item.pointer) && !b.d.bad[below(item.pointer, "id")] {
+				b.d.wrong(item, "", "a choice cannot be empty")
+			}
+			continue
+		}
+		if seen[c.ID] {
+			b.d.wrong(item, "", "the choice %s is there twice", c.ID)
+			continue
+		}
+		seen[c.ID] = true
+		out = append(out, c)
+		config = append(config, choiceConfig(c))
+	}
+	b.config["choices"] = config
+	return out
+}
+
+func choiceConfig(c interrupt.Choice) any {
+	if c.Name == "" && c.Kind == "" {
+		return c.ID
+	}
+	m := map[string]any{"id": c.ID}
+	if c.Name != "" {
+		m["name"] = c.Name
+	}
+	if c.Kind != "" {
+		m["kind"] = c.Kind
+	}
+	return m
+}
+
+func (b *builder) choice(t *tree) (c interrupt.Choice) {
+	b.d.only(t, "a choice", []string{"id", "name", "kind"})
+	if v := b.d.need(t, "id", "a choice"); v != nil {
+		c.ID, _ = b.d.word(v, "id of a choice")
+	}
+	if v := t.get("name"); v != nil {
+		c.Name, _ = b.d.word(v, "name of a choice")
+	}
+	if v := t.get("kind"); v != nil {
+		c.Kind, _ = b.d.oneOf(v, "kind of a choice", choiceKinds)
+	}
+	return c
+}
+
+func (b *builder) answerType() string {
+	t := b.get("answer_type")
+	if t == nil {
+		return ""
+	}
+	if b.get("choices") != nil {
+		b.d.wrong(t, "leave out one of them", "a question has choices or answer_type, not both")
+		return ""
+	}
+	if t.kind == listKind || t.kind == textKind && strings.ContainsAny(t.raw, "|,/") {
+		b.d.wrong(t, "for a list of possible answers write choices", "%s is one of %s", b.what("answer_type"), joinNames(answerTypes))
+		return ""
+	}
+	name, ok := b.d.oneOf(t, "answer_type", answerTypes)
+	if ok {
+		b.config["answer_type"] = name
+	}
+	return name
+}
+
+// output reads the channel that a node writes; takes says which reducers can
+// take what it writes. A command must not run only for its result to be
+// refused.
+func (b *builder) output(takes func(reducer string) bool) string {
+	t := b.get("output")
+	if t == nil {
+		return ""
+	}
+	name, ok := b.d.channel(t, b.what("output"))
+	if !ok {
+		return ""
+	}
+	b.config["output"] = name
+	if reducer := b.d.def.Channels[name].Reducer; !takes(reducer) {
+		b.d.wrong(t, "", "channel %s has reducer %s and cannot take what node %s writes", name, reducer, b.name)
+	}
+	return name
+}

@@ -1,0 +1,58 @@
+package nodes
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-agent/holdfast/engine"
+)
+
+func askGraph(config string) string {
+	return "schema_version: 1\nchannels: {v: {}, total: {reducer: sum}, out: {}}\nnodes:\n  a:\n    type: ask\n" +
+		indent(config, "    ") + "\nedges: [{from: __start__, to: a}]\n"
+}
+
+func TestMistakesOfAQuestionSuggestTheOtherWay(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]string{
+		"message: m\nchoices: string":                    "for an answer of a type write answer_type: string",
+		"message: m\nchoices: []":                        "say its type with answer_type",
+		"message: m\nanswer_type: [a, b]":                "for a list of possible answers write choices",
+		"message: m\nanswer_type: yes|no":                "for a list of possible answers write choices",
+		"message: m\nanswer_type: strin":                 "did you mean string?",
+		"message: m\nanswer_type: string\nchoices: [a]":  "choices or answer_type, not both; leave out one of them",
+		"message: m\nchoices: [a, a]":                    "the choice a is there twice",
+		"message: m\nchoices: [{name: x}]":               "a choice needs id",
+		"message: m\nchoices: [{id: x, kind: allow}]":    "unknown kind of a choice",
+		"message: m\nchoices: [{id: x, nam: y}]":         "did you mean name?",
+		"message: ${{ answer.value }}":                   "answer is not there: a question must be the same when it is asked again",
+		"choices: [a]":                                   "needs message",
+		"message: m\nanswer_type: string\noutput: total": "channel total has reducer sum and cannot take what node a writes",
+		"message: ${{ v":                                 "${{ without its end",
+		"message: m\ndata: {x: ['${{ w }}']}":            "unknown name w",
+	} {
+		got := mistakes(t, askGraph(config))
+		require.Len(t, got, 1, config)
+		require.Contains(t, got[0].String(), want, config)
+	}
+}
+
+func TestAQuestionIsMadeFromTheChannels(t *testing.T) {
+	t.Parallel()
+	g := mustLoad(t, askGraph("message: 'Take ${{ v }}?'\ndata: {x: ['${{ v }}', 'v ${{ v }}', 1, {_k: null}], y: '${{ [v] }}'}\nchoices: [yes, 1, {id: later, name: Later, kind: reject_once}]\noutput: out"))
+	require.Empty(t, g.Warnings())
+	// Without a store the question cannot be kept; that it was asked is enough.
+	_, err := engine.New(g, nil, engine.Options{}).Start(t.Context(), "t", engine.Input{Values: engine.Values{"v": 7}})
+	require.ErrorIs(t, err, engine.ErrNoStore)
+	require.ErrorContains(t, err, "Take 7?")
+
+	d := &decoder{places: map[string]place{}, bad: map[string]bool{}}
+	d.def.Channels = map[string]engine.Channel{"v": {}}
+	tr := d.readTree([]byte("{x: ['${{ v }}', 'v ${{ v }}', 1, {_k: null}], y: '${{ [v] }}', z: '$${{ v }}'}"))
+	made, err := d.jsonTemplate(tr, inQuestion).make(engine.State{"v": int64(7)}, nil)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{
+		"x": []any{int64(7), "v 7", int64(1), map[string]any{"_k": nil}}, "y": []any{int64(7)}, "z": "${{ v }}",
+	}, made)
+}
