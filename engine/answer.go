@@ -38,7 +38,8 @@ func (r *run) decide(answers []interrupt.Answer) (d decision, err error) {
 			Payload: Payload{Answer: &a},
 		})
 	}
-	for _, q := range slices.Clone(open) {
+	all := slices.Clone(open)
+	for _, q := range all {
 		if a, signal, ok := r.due(q.question, now, d.consume); ok {
 			due[q.question.ID()] = a
 			if signal != 0 {
@@ -62,6 +63,12 @@ func (r *run) decide(answers []interrupt.Answer) (d decision, err error) {
 			d.late = &AnsweredError{Record: record}
 			continue
 		}
+		if i := slices.IndexFunc(d.entries, func(e *Entry) bool { return e.Payload.Answer.Question == a.Question }); i >= 0 {
+			if !again(all, a, *d.entries[i].Payload.Answer) {
+				return decision{}, fmt.Errorf("question %s is answered twice in one call, and not the same: %w", a.Question, ErrInvalid)
+			}
+			continue
+		}
 		at := slices.IndexFunc(open, func(q asked) bool { return q.question.ID() == a.Question })
 		if at < 0 {
 			if err := r.settledAlready(a); err != nil {
@@ -82,6 +89,17 @@ func (r *run) decide(answers []interrupt.Answer) (d decision, err error) {
 		add(q, checked)
 	}
 	return d, nil
+}
+
+// again reports whether a says the same to its question as what was given.
+func again(open []asked, a, given interrupt.Answer) bool {
+	for _, q := range open {
+		if q.question.ID() == a.Question {
+			checked, err := q.question.Check(a)
+			return err == nil && checked.Same(given)
+		}
+	}
+	return false
 }
 
 // theOne is the id of the one open question that a person can answer.
@@ -375,6 +393,15 @@ func (r *run) decidedElsewhere() (bool, error) {
 	fence, head := r.thread.Fence, r.thread.Head
 	if err := r.reload(); err != nil {
 		return false, err
+	}
+	if r.graph != nil && r.thread.Graph != r.graph.fingerprint {
+		// Somebody let the thread go back to a turn of another graph.
+		g, err := r.e.graphOf(context.WithoutCancel(r.ctx), r.thread)
+		if err != nil {
+			return false, err
+		}
+		r.graph = g
+		r.refresh()
 	}
 	if r.thread.Fence != fence {
 		r.held = false

@@ -342,6 +342,7 @@ func TestXOnRejectIntoAJoin(t *testing.T) {
 	b := setup(t)
 	d := b.joined(&engine.Barrier{WaitFor: []string{"a", "s2"}})
 	d.InterruptBefore = []engine.Gate{{Node: "a", OnReject: "j"}}
+	d.Channels = map[string]engine.Channel{"log": {Reducer: engine.Append}}
 	g, err := engine.Compile(d)
 	if err != nil {
 		return
@@ -430,7 +431,7 @@ func TestXResumeAfterAStopGrantsSteps(t *testing.T) {
 func TestXAPanicOfEventsGivesTheLeaseBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	g := b.compile(b.chain("a", "b"))
+	g := b.compile(b.chain("a", "b", "c", "d"))
 	bad := engine.New(g, b.store, engine.Options{Events: func(ev engine.Event) {
 		if ev.Type == engine.EventStep {
 			panic("events")
@@ -448,4 +449,43 @@ func TestXAPanicOfEventsGivesTheLeaseBack(t *testing.T) {
 	turn, err := e.Resume(t.Context(), "t")
 	require.NoError(t, err)
 	require.Equal(t, engine.Done, turn.Status)
+}
+
+// S: a question inside of a subgraph is not retried.
+func TestXAQuestionInsideASubgraphIsNotRetried(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cd := b.chain("x", "y")
+	cd.InterruptBefore = []engine.Gate{{Node: "y"}}
+	d := b.chain("sub")
+	d.Retry = &engine.Retry{MaxRetries: 2, InitialDelay: time.Millisecond}
+	d.Nodes["sub"] = engine.Node{Subgraph: &engine.Subgraph{Graph: b.compile(cd)}}
+	retries := 0
+	e := engine.New(b.compile(d), b.store, engine.Options{Events: func(ev engine.Event) {
+		if ev.Type == engine.EventRetry {
+			retries++
+		}
+	}})
+	turn, err := e.Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	require.Equal(t, engine.Paused, turn.Status)
+	require.Zero(t, retries)
+}
+
+// T: a handled failure does not keep queued tasks from running.
+func TestXAHandledFailureDoesNotLoseQueuedTasks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.mapReduce(10)
+	d.Nodes["worker"] = engine.Node{OnError: "handler", Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
+		if t.ID() == "worker[2]" {
+			return engine.Output{}, errors.New("no")
+		}
+		return engine.Set("results", t.Get("x")), nil
+	}}
+	d.Nodes["handler"] = b.node()
+	e := engine.New(b.compile(d), b.store, engine.Options{MaxConcurrency: 1})
+	turn, err := e.Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	require.Len(t, turn.State["results"], 9)
 }

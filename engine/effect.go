@@ -45,6 +45,10 @@ func Step[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 
 func (t *Task) effect(ctx context.Context, key string, policy OnCrash, fn func(context.Context) (any, error)) (json.RawMessage, error) {
 	t.mu.Lock()
+	if t.over {
+		defer t.mu.Unlock()
+		return nil, t.tooLate()
+	}
 	if t.keys == nil {
 		t.keys = map[string]int{}
 	}
@@ -157,6 +161,24 @@ func (t *Task) settle(ctx context.Context, key string, policy OnCrash, describe 
 	return nil, errAsked
 }
 
+// rests settles the intent of work that came to rest with a question: it did
+// not break off, and begins anew when the answer is in. A doubt about this very
+// work leaves its intent open.
+func (t *Task) rests(ctx context.Context, key string, asked bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if q := t.question; q != nil {
+		if q.Doubt != nil && q.Doubt.Key == key {
+			return nil
+		}
+		asked = true
+	}
+	if !asked || t.openIntent(key) == 0 {
+		return nil
+	}
+	return t.put(context.WithoutCancel(ctx), ResultAttempt, key, value.Append(nil, "paused by a question"))
+}
+
 // giveUp settles an intent as failed, so that a later Resume, which is
 // somebody's decision, runs the work anew.
 func (t *Task) giveUp(ctx context.Context, key string, cause error) error {
@@ -200,7 +222,13 @@ func (t *Task) lastNote(intent int64) any {
 // that broke off (ErrInDoubt), or was killed with the process about to stop,
 // leaves it open.
 func (t *Task) broke(ctx context.Context, key string, policy OnCrash, cause error) error {
-	if !policy.guards() || errors.Is(cause, errAsked) {
+	if !policy.guards() {
+		return cause
+	}
+	if errors.Is(cause, errAsked) {
+		if err := t.rests(ctx, key, true); err != nil {
+			return err
+		}
 		return cause
 	}
 	if ctx.Err() != nil {

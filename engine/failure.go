@@ -85,7 +85,7 @@ func retryableFailure(t *Task, err error) bool {
 	defer t.mu.Unlock()
 	var storeErr storeError
 	switch {
-	case t.failure != nil, t.question != nil, errors.As(err, &storeErr), errors.Is(err, ErrInDoubt):
+	case t.failure != nil, t.question != nil, len(t.inner) > 0, errors.As(err, &storeErr), errors.Is(err, ErrInDoubt), errors.Is(err, ErrStepLimit):
 		return false
 	case errors.Is(err, ErrTimeout):
 		return t.node.Timeout != nil && t.node.Timeout.On == TimeoutRetry
@@ -172,16 +172,22 @@ func (t *Task) Alive() {
 // Failure is the failure that led to this task by on_error; nil if none did.
 func (t *Task) Failure() *Failure { return t.handles }
 
-// handled turns failures whose node has an error handler into finished tasks
-// that lead there. It gives the failures that remain.
-func (r *run) handled(failed []*outcome) (rest []*outcome) {
-	for _, o := range failed {
-		if o.task.node == nil || o.task.node.OnError == "" {
+func (o *outcome) hasHandler() bool { return o.task.node != nil && o.task.node.OnError != "" }
+
+// handle turns failures whose node has an error handler into finished tasks
+// that lead there, which are not run again while others fail or ask.
+func (r *run) handle(s *sorted) {
+	var rest []*outcome
+	for _, o := range s.failed {
+		if !o.hasHandler() {
 			rest = append(rest, o)
 			continue
 		}
 		o.failure = &Failure{Node: o.task.node.name, Task: o.task.id, Cause: o.err.Error()}
 		o.output, o.ops, o.err = Output{Goto: []string{o.task.node.OnError}}, []Op{}, nil
+		res := o.result(r.graph)
+		res.Base = r.base().Seq
+		s.results = append(s.results, res)
 	}
-	return rest
+	s.failed = rest
 }

@@ -59,6 +59,7 @@ func (r *run) runTask(o *outcome) {
 		o.err = fmt.Errorf("there is no node %q in graph %s", nodeOf(t.id), r.graph.name)
 		return
 	}
+	defer t.end()
 	began := r.e.o.Clock.Now()
 	output, err := r.attempt(t)
 	elapsed := func() time.Duration { return r.e.o.Clock.Now().Sub(began) }
@@ -165,7 +166,13 @@ func (r *run) runNode(ctx context.Context, t *Task) (output Output, err error) {
 		output, err = t.node.Run(ctx, t)
 	}
 	if err != nil {
+		if t.node.OnCrash.guards() && errors.Is(context.Cause(ctx), ErrTimeout) {
+			err = fmt.Errorf("%w: %w", err, ErrInDoubt)
+		}
 		return output, t.broke(r.ctx, "", t.node.OnCrash, err)
+	}
+	if err := t.rests(ctx, "", output.Ask != nil); err != nil {
+		return output, err
 	}
 	return output, failpoint.HitIn("engine.node.after", r.thread.ID)
 }

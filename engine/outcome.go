@@ -55,6 +55,9 @@ func (o *outcome) result(g *Graph) Result {
 	if o.refused != "" {
 		doc["refused"] = o.refused
 	}
+	if f := o.failure; f != nil {
+		doc["failure"] = f.Cause
+	}
 	return Result{Task: o.task.id, N: 0, Kind: ResultTask, Value: value.Append(nil, doc)}
 }
 
@@ -66,8 +69,11 @@ func (r *run) restore(o *outcome) bool {
 		if res.Base != r.base().Seq || res.Task != o.task.id || res.Kind != ResultTask {
 			continue
 		}
-		output, refused, err := decodeOutput(res.Value)
-		o.refused = refused
+		output, doc, err := decodeOutput(res.Value)
+		o.refused, _ = doc["refused"].(string)
+		if cause, failed := doc["failure"].(string); failed {
+			o.failure = &Failure{Node: o.task.node.name, Task: o.task.id, Cause: cause}
+		}
 		if err == nil {
 			err = o.check(r.graph, output)
 		}
@@ -80,16 +86,15 @@ func (r *run) restore(o *outcome) bool {
 	return false
 }
 
-func decodeOutput(raw []byte) (output Output, refused string, err error) {
+func decodeOutput(raw []byte) (output Output, doc map[string]any, err error) {
 	v, err := value.Decode(raw)
 	if err != nil {
-		return Output{}, "", err
+		return Output{}, nil, err
 	}
 	doc, ok := v.(map[string]any)
 	if !ok {
-		return Output{}, "", fmt.Errorf("it is %s and not an object", kindOf(v))
+		return Output{}, nil, fmt.Errorf("it is %s and not an object", kindOf(v))
 	}
-	refused, _ = doc["refused"].(string)
 	for _, item := range items(doc["writes"]) {
 		name, _ := item["channel"].(string)
 		overwrite, _ := item["overwrite"].(bool)
@@ -101,7 +106,7 @@ func decodeOutput(raw []byte) (output Output, refused string, err error) {
 		input, _ := item["input"].(map[string]any)
 		output.Sends = append(output.Sends, Send{Node: name, Input: input})
 	}
-	return output, refused, nil
+	return output, doc, nil
 }
 
 func anyList(names []string) []any {

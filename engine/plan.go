@@ -211,7 +211,10 @@ func (r *run) withGates(entry *Entry) ([]*Entry, Lease) {
 		return entries, LeaseMoving
 	}
 	ahead := *entry
-	ahead.Seq = r.seq + 1
+	ahead.Seq, ahead.Turn = r.seq+1, r.thread.Turn
+	if entry.Kind == KindInput {
+		ahead.Turn++
+	}
 	p := r.plan(&ahead, nil)
 	switch {
 	case p.err != nil:

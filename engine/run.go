@@ -451,6 +451,7 @@ func (r *run) resume(ctx context.Context, answers []interrupt.Answer, take Take)
 	if c.Status != "" {
 		r.thread.Status = c.Status
 	}
+	r.outside = r.head.Step // to go on is an event from outside, which leaves no entry
 	// If the process dies here the answers are stored and consumed by nobody
 	// yet: the next Resume finds them in the log.
 	if err := failpoint.HitIn("engine.resume.after", r.thread.ID); err != nil {
@@ -531,6 +532,10 @@ func (r *run) loop() (*Turn, error) {
 		if r.log == nil || r.held && r.lease == LeaseMoving {
 			if err := context.Cause(r.ctx); err != nil {
 				return r.broken(err)
+			}
+			if r.thread.CancelRequested {
+				// Who was asked to cancel died before it obeyed.
+				return r.broken(&CancelError{By: r.thread.CancelBy})
 			}
 		}
 		if r.thread.Status.Over() {

@@ -69,7 +69,8 @@ func (r *run) runTasks(tasks []*outcome) {
 			mu.Lock()
 			left--
 			last := left == 0
-			failed = failed || o.err != nil
+			// What an error handler takes over is no failure of the step.
+			failed = failed || (o.err != nil && !o.hasHandler())
 			mu.Unlock()
 			// The last one rides in the step's own commit.
 			if o.ops != nil && !last {
@@ -159,7 +160,7 @@ func (r *run) finishStep(p plan, outcomes []*outcome) (*Turn, error) {
 	if cause := context.Cause(r.ctx); cause != nil && s.broke() {
 		return r.killed(cause, s.results)
 	}
-	s.failed = r.handled(s.failed)
+	r.handle(&s)
 	switch {
 	case len(s.failed) > 0:
 		r.stopWatching()

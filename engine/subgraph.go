@@ -179,11 +179,11 @@ func (c *run) recall(known []Entry) error {
 		} else {
 			c.tail = append(c.tail, entry)
 		}
-		if entry.Kind != KindStep && entry.Kind != KindPause {
-			c.outside = entry.Step
-		}
 	}
+	// A visit is gone on with after an event from outside. Questions and answers
+	// bear the number of the parent's step, not of this graph's.
 	c.head.Step = c.tail[0].Step
+	c.outside = c.head.Step
 	c.refresh()
 	return nil
 }
@@ -198,7 +198,7 @@ func (c *run) childStep(p plan, t *Task) error {
 	}
 	cause := context.Cause(c.ctx)
 	if cause == nil || !s.broke() {
-		s.failed = c.handled(s.failed)
+		c.handle(&s)
 	}
 	if !s.broke() {
 		if failed := c.commitStep(p, outcomes); failed != nil {

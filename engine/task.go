@@ -56,6 +56,7 @@ type Task struct {
 	failure  error     // an engine error that the node must not hide
 	notes    []string
 	alive    chan struct{} // signs of life, for the idle timeout
+	over     bool          // the node returned: whoever still holds the task changes nothing
 }
 
 // putter stores results of a task while it runs.
@@ -95,6 +96,10 @@ func (t *Task) Turn() int64 { return t.turn }
 // Step is the number of the step within the turn, from 1.
 func (t *Task) Step() int64 { return t.step }
 
+// Base is the seq of the checkpoint that made the task ready. With its id it names
+// the task within the thread.
+func (t *Task) Base() int64 { return t.base }
+
 // Cwd is the folder where the thread was started; empty if it has none.
 func (t *Task) Cwd() string { return t.thread.Cwd }
 
@@ -129,6 +134,12 @@ func (t *Task) Answer() *interrupt.Answer {
 // stored.
 func (t *Task) Print(text string) {
 	t.Alive()
+	t.mu.Lock()
+	over := t.over
+	t.mu.Unlock()
+	if over {
+		return
+	}
 	t.emit(Event{Type: EventOutput, Task: t.id, Node: t.node.name, Text: text})
 }
 
@@ -189,6 +200,9 @@ func (t *Task) ask(a Ask, ordinal int) (interrupt.Answer, error) {
 
 // match gives the answer of a question, or asks it. The caller holds t.mu.
 func (t *Task) match(q *interrupt.Question) (interrupt.Answer, error) {
+	if t.over {
+		return interrupt.Answer{}, t.tooLate()
+	}
 	if t.question != nil {
 		return interrupt.Answer{}, errAsked
 	}
@@ -276,12 +290,27 @@ func (t *Task) Note(ctx context.Context, v any) error {
 
 // put stores a result under the task's next number. The caller holds t.mu.
 func (t *Task) put(ctx context.Context, kind ResultKind, key string, raw []byte) error {
+	if t.over {
+		return t.tooLate()
+	}
 	r := Result{Task: t.id, N: t.nextN(), Kind: kind, Key: key, Value: raw}
 	if err := t.store.put(ctx, r); err != nil {
 		return t.fail(fmt.Errorf("store %s of task %s: %w", kind, t.id, err))
 	}
 	t.results = append(t.results, r)
 	return nil
+}
+
+// end makes the task useless to whoever still holds it: the base has moved on,
+// or will, and what came now would be taken for something of another step.
+func (t *Task) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+}
+
+func (t *Task) tooLate() error {
+	return fmt.Errorf("task %s: its node has returned: wait for your goroutines before you return (%w)", t.id, ErrInvalid)
 }
 
 func (t *Task) nextN() int64 {
