@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
-// A: the step limit inside a subgraph is granted again by resume.
-func TestXStepLimitInsideASubgraphIsGrantedAgain(t *testing.T) {
+// A spent step limit inside a subgraph is granted again by Resume.
+func TestResumeGrantsStepsInsideASubgraphToo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	child := b.compile(b.chain("c1", "c2", "c3", "c4", "c5"))
@@ -30,8 +30,8 @@ func TestXStepLimitInsideASubgraphIsGrantedAgain(t *testing.T) {
 	b.verify()
 }
 
-// B: an answer inside a subgraph grants steps anew there.
-func TestXAnswerInsideASubgraphGrantsSteps(t *testing.T) {
+// The rows of a question bear the step of the parent, not of the subgraph.
+func TestAnAnswerInsideASubgraphGrantsStepsThere(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	cd := b.chain("c1", "c2", "c3", "c4", "c5")
@@ -45,8 +45,8 @@ func TestXAnswerInsideASubgraphGrantsSteps(t *testing.T) {
 	b.verify()
 }
 
-// C: a handled failure is not run again when its sibling asks.
-func TestXHandledFailureIsNotRunAgainAfterASiblingsQuestion(t *testing.T) {
+// When the last answer is in, only the paused tasks run.
+func TestAHandledFailureIsNotRunAgainAfterASiblingsQuestion(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := b.chain("a")
@@ -69,26 +69,8 @@ func TestXHandledFailureIsNotRunAgainAfterASiblingsQuestion(t *testing.T) {
 	b.verify()
 }
 
-// D: a Go reducer shared with a subgraph gets the child's own increments.
-func TestXGoReducerInASubgraphGetsItsOwnWrites(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	total := engine.Channel{Reducer: "total", Initial: 0, Reduce: func(current, write any) (any, error) {
-		return current.(int64) + write.(int64), nil
-	}}
-	cd := b.chain("in")
-	cd.Channels = map[string]engine.Channel{"n": total}
-	cd.Nodes["in"] = writes(engine.Set("n", 3))
-	d := b.chain("sub")
-	d.Channels = map[string]engine.Channel{"n": total}
-	d.Nodes["sub"] = engine.Node{Subgraph: &engine.Subgraph{Graph: b.compile(cd)}}
-	turn, err := b.engine(b.compile(d)).Start(t.Context(), "t", engine.Input{Values: engine.Values{"n": 20}})
-	require.NoError(t, err)
-	require.Equal(t, int64(23), turn.State["n"])
-}
-
-// E: an overwrite in a subgraph drops all that it wrote before.
-func TestXOverwriteInASubgraph(t *testing.T) {
+// What a subgraph wrote before it went past a reducer does not come back.
+func TestAnOverwriteInASubgraphDropsAllThatItWroteBefore(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	cd := b.chain("one", "two", "three")
@@ -98,8 +80,8 @@ func TestXOverwriteInASubgraph(t *testing.T) {
 	require.Equal(t, []any{"x"}, turn.State["log"])
 }
 
-// F: a cancel that meets the commit of a subgraph's step ends the turn.
-func TestXCancelMeetsASubgraphsCommit(t *testing.T) {
+// Only the graph itself ends a turn: its subgraph goes on no further.
+func TestACancelThatMeetsTheCommitOfASubgraphsStepEndsTheTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	cd := b.chain("one", "two", "three")
@@ -115,7 +97,6 @@ func TestXCancelMeetsASubgraphsCommit(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, engine.Cancelled, turn.Status)
 	require.Equal(t, []string{"first"}, b.takeRuns())
-	t.Log(b.kinds("t"))
 	view, err := e.State(t.Context(), "t", 0)
 	require.NoError(t, err)
 	require.Nil(t, view.Thread.Owner)
@@ -123,8 +104,8 @@ func TestXCancelMeetsASubgraphsCommit(t *testing.T) {
 	b.verify()
 }
 
-// G: a thread whose cancel was stored runs nothing when it is resumed.
-func TestXResumeOfAThreadWithAStoredCancelRunsNothing(t *testing.T) {
+// A cancel was stored, and its thread stopped before it obeyed.
+func TestAStoredCancelIsObeyedBeforeAnythingRuns(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := b.chain("a", "b")
@@ -147,17 +128,17 @@ func TestXResumeOfAThreadWithAStoredCancelRunsNothing(t *testing.T) {
 		return engine.Output{}, err
 	}}
 	e := b.engine(b.compile(d))
-	turn, err := e.Start(ctx, "t", engine.Input{})
-	t.Log(turn.Status, err)
+	_, err := e.Start(ctx, "t", engine.Input{})
+	require.ErrorIs(t, err, engine.ErrStopped)
 	b.takeRuns()
-	turn, err = e.Resume(t.Context(), "t")
-	t.Log(turn.Status, err)
+	turn, err := e.Resume(t.Context(), "t")
+	require.NoError(t, err)
 	require.Equal(t, engine.Cancelled, turn.Status)
 	require.Empty(t, b.takeRuns())
 }
 
-// H: Resolve sees the same step and turn at the gate and when it runs.
-func TestXResolveSeesTheSameStep(t *testing.T) {
+// What an approver is shown is what will be checked.
+func TestResolveSeesTheSameTurnAndStepAtTheGateAndAtWork(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := b.chain("a", "b")
@@ -181,8 +162,8 @@ func TestXResolveSeesTheSameStep(t *testing.T) {
 	require.Equal(t, engine.Done, turn.Status)
 }
 
-// I: the same answer twice in one call.
-func TestXSameAnswerTwiceInOneCall(t *testing.T) {
+// The same again is fine, also in one call.
+func TestTwoAnswersToOneQuestionInOneCallMustBeTheSame(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.engine(b.gated())
@@ -193,18 +174,17 @@ func TestXSameAnswerTwiceInOneCall(t *testing.T) {
 	no := reject()
 	no.Question = yes.Question
 	_, err = e.Answer(t.Context(), "t", yes, no)
-	t.Log(err)
 	require.ErrorIs(t, err, engine.ErrInvalid)
 	_, err = e.Answer(t.Context(), "t", yes, yes)
 	require.NoError(t, err)
 }
 
-// J: another graph after a fork in place while a dialog is open.
-func TestXForkInPlaceToAnotherGraphWhileADialogIsOpen(t *testing.T) {
+// The process that waits goes on with the graph of the turn it finds.
+func TestAForkInPlaceUnderAnOpenDialogGoesOnWithItsOwnGraph(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	one := b.compile(b.chain("a", "b"))
-	two := b.gated2("x", "y")
+	two := b.gatedLast("x", "y")
 	load := func(name string, definition []byte) (*engine.Graph, error) {
 		if string(definition) == string(one.Canonical()) {
 			return one, nil
@@ -235,14 +215,14 @@ func TestXForkInPlaceToAnotherGraphWhileADialogIsOpen(t *testing.T) {
 	require.Equal(t, []any{"a", "b"}, turn.State["log"])
 }
 
-func (b *bundle) gated2(names ...string) *engine.Graph {
+func (b *bundle) gatedLast(names ...string) *engine.Graph {
 	d := b.chain(names...)
 	d.InterruptBefore = []engine.Gate{{Node: names[len(names)-1]}}
 	return b.compile(d)
 }
 
-// K: a guarded node that asks is not in doubt.
-func TestXAGuardedNodeThatAsksIsNotInDoubt(t *testing.T) {
+// A question is no crash: nothing broke off.
+func TestGuardedWorkThatAsksIsNotInDoubt(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []engine.OnCrash{engine.CrashAsk, engine.CrashFail} {
 		for _, how := range []string{"ask", "return", "swallow", "effect", "subgraph"} {
@@ -288,8 +268,8 @@ func TestXAGuardedNodeThatAsksIsNotInDoubt(t *testing.T) {
 	}
 }
 
-// L: keys of effects do not collide.
-func TestXEffectKeys(t *testing.T) {
+// The name of a repeated key may be a key of its own.
+func TestKeysOfEffectsNeverMeet(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := b.chain("a")
@@ -309,8 +289,8 @@ func TestXEffectKeys(t *testing.T) {
 	require.Equal(t, []any{int64(1), int64(2), int64(3), int64(4)}, turn.State["log"])
 }
 
-// M: a task that is used after its node returned changes nothing.
-func TestXATaskUsedAfterItsNodeReturned(t *testing.T) {
+// It would leave results of one step on the base of another.
+func TestATaskThatIsUsedAfterItsNodeReturnedChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := b.chain("a", "b", "a2")
@@ -336,28 +316,24 @@ func TestXATaskUsedAfterItsNodeReturned(t *testing.T) {
 	require.Empty(t, view.Results)
 }
 
-// N: on_reject leads into a join.
-func TestXOnRejectIntoAJoin(t *testing.T) {
+// It does not run the join past the others that it waits for.
+func TestARejectionThatLeadsIntoAJoinIsAnArrivalThere(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := b.joined(&engine.Barrier{WaitFor: []string{"a", "s2"}})
 	d.InterruptBefore = []engine.Gate{{Node: "a", OnReject: "j"}}
-	d.Channels = map[string]engine.Channel{"log": {Reducer: engine.Append}}
-	g, err := engine.Compile(d)
-	if err != nil {
-		return
-	}
-	e := b.engine(g)
-	_, err = e.Start(t.Context(), "t", engine.Input{})
+	e := b.engine(b.compile(d))
+	_, err := e.Start(t.Context(), "t", engine.Input{})
 	require.NoError(t, err)
 	turn, err := e.Resume(t.Context(), "t", reject())
 	require.NoError(t, err)
-	t.Log(turn.Status, turn.State["log"])
-	require.Equal(t, 1, b.count("j"))
+	require.Equal(t, engine.Done, turn.Status)
+	require.Equal(t, []any{"s1", "s2", "j"}, turn.State["log"])
+	b.verify()
 }
 
-// O: a guarded node that times out is in doubt.
-func TestXAGuardedNodeThatTimesOutIsInDoubt(t *testing.T) {
+// Its attempt broke off.
+func TestAGuardedNodeThatTimesOutIsInDoubt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	fake := clock.NewFake(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -382,8 +358,8 @@ func TestXAGuardedNodeThatTimesOutIsInDoubt(t *testing.T) {
 	require.True(t, turn.Questions[0].IsDoubt())
 }
 
-// P: two subgraphs side by side do not see each other's appends.
-func TestXSubgraphsDoNotShareTheirLists(t *testing.T) {
+// The parent's list has room behind it, which is nobody's.
+func TestSubgraphsSideBySideDoNotAppendToOneList(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := b.chain("p1", "p2", "p3")
@@ -406,8 +382,8 @@ func TestXSubgraphsDoNotShareTheirLists(t *testing.T) {
 	require.Equal(t, []any{"p1", "p2", "p3", "x", "saw x", "y", "saw y"}, turn.State["log"])
 }
 
-// Q: a crash does not use up steps? resume grants the same again after a stop.
-func TestXResumeAfterAStopGrantsSteps(t *testing.T) {
+// To go on is an event from outside.
+func TestResumeAfterAStopGrantsStepsAnew(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := b.chain("a", "b", "c", "d")
@@ -427,8 +403,8 @@ func TestXResumeAfterAStopGrantsSteps(t *testing.T) {
 	require.Equal(t, engine.Done, turn.Status)
 }
 
-// R: a panic in the events callback does not keep the lease.
-func TestXAPanicOfEventsGivesTheLeaseBack(t *testing.T) {
+// Else the thread would be busy until its process ends.
+func TestAPanicOfTheCallersOwnGivesTheLeaseBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	g := b.compile(b.chain("a", "b", "c", "d"))
@@ -451,8 +427,8 @@ func TestXAPanicOfEventsGivesTheLeaseBack(t *testing.T) {
 	require.Equal(t, engine.Done, turn.Status)
 }
 
-// S: a question inside of a subgraph is not retried.
-func TestXAQuestionInsideASubgraphIsNotRetried(t *testing.T) {
+// Cases 15 and 16 of the seeds, in a subgraph.
+func TestAQuestionInsideASubgraphIsNotRetried(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	cd := b.chain("x", "y")
@@ -472,8 +448,8 @@ func TestXAQuestionInsideASubgraphIsNotRetried(t *testing.T) {
 	require.Zero(t, retries)
 }
 
-// T: a handled failure does not keep queued tasks from running.
-func TestXAHandledFailureDoesNotLoseQueuedTasks(t *testing.T) {
+// The queue goes on: the step has not failed.
+func TestAHandledFailureDoesNotLoseQueuedTasks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := b.mapReduce(10)

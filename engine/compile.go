@@ -364,6 +364,8 @@ func (c *compiler) compileHandlers() {
 			c.problem(at, "use a retry policy", "node %s cannot handle its own failure", name)
 		case !c.target(at, to):
 			c.assume(name, to)
+		case c.g.nodes[to].excludes(name):
+			c.problem(at, "add it to wait_for", "a failure of %s leads into join %s, which does not wait for it", name, to)
 		}
 	}
 }
@@ -387,6 +389,9 @@ func (c *compiler) compileGates(list string, gates []Gate, into map[string]Gate)
 			if !c.target(at+"/on_reject", gate.OnReject) {
 				c.assume(gate.Node, gate.OnReject)
 				continue
+			}
+			if c.g.nodes[gate.OnReject].excludes(gate.Node) {
+				c.problem(at+"/on_reject", "add it to wait_for", "a rejection of %s leads into join %s, which does not wait for it", gate.Node, gate.OnReject)
 			}
 		}
 		if gate.Deadline < 0 {

@@ -39,7 +39,7 @@ func (c *compiler) compileBarriers() {
 				c.problem(place, "", "join %s waits for %s twice", name, member)
 			case c.g.nodes[member] == nil:
 				c.unknownNode(place, member)
-			case !slices.Contains(into[name], member) && !c.mayGoTo(member):
+			case !slices.Contains(into[name], member) && !c.mayGoTo(member) && !c.strays(member, name):
 				c.problem(place, "add an edge from "+member+" to "+name, "join %s waits for %s, which never leads to it: the join can never fill", name, member)
 			}
 		}
@@ -53,6 +53,19 @@ func (c *compiler) compileBarriers() {
 		}
 	}
 	c.warnUnequal(into)
+}
+
+// excludes reports whether the node is a join that does not wait for another.
+func (n *node) excludes(member string) bool {
+	return n != nil && n.Barrier != nil && !slices.Contains(n.Barrier.WaitFor, member)
+}
+
+// strays reports whether a failure or a rejection of a node leads to another.
+func (c *compiler) strays(from, to string) bool {
+	leads := func(gates []Gate) bool {
+		return slices.ContainsFunc(gates, func(g Gate) bool { return g.Node == from && g.OnReject == to })
+	}
+	return c.g.nodes[from].OnError == to || leads(c.d.InterruptBefore) || leads(c.d.InterruptAfter)
 }
 
 // mayGoTo reports whether a node may lead to others than its edges say.

@@ -220,8 +220,7 @@ func (e *Engine) resume(ctx context.Context, thread string, answers []interrupt.
 			return nil, fmt.Errorf("resume thread %s: %w", thread, err)
 		}
 		r := e.newRun(log)
-		res, err := r.resume(ctx, answers, take)
-		err = closeErr(err, r.close())
+		res, err := closing(r, func() (*Turn, error) { return r.resume(ctx, answers, take) })
 		if retryable(err) && attempt < maxAttempts {
 			continue
 		}
@@ -240,8 +239,7 @@ func (e *Engine) Answer(ctx context.Context, thread string, answers ...interrupt
 			return nil, fmt.Errorf("answer on thread %s: %w", thread, err)
 		}
 		r := e.newRun(log)
-		res, err := r.answerAtRest(answers)
-		err = closeErr(err, r.close())
+		res, err := closing(r, func() (*Turn, error) { return r.answerAtRest(answers) })
 		if retryable(err) && attempt < maxAttempts {
 			continue
 		}
@@ -270,8 +268,7 @@ func (e *Engine) Cancel(ctx context.Context, thread string, by By) (*Turn, error
 			return nil, fmt.Errorf("cancel thread %s: %w", thread, err)
 		}
 		r := e.newRun(log)
-		res, err := r.cancelFromOutside(ctx, by)
-		err = closeErr(err, r.close())
+		res, err := closing(r, func() (*Turn, error) { return r.cancelFromOutside(ctx, by) })
 		if retryable(err) && attempt < maxAttempts {
 			continue
 		}

@@ -91,6 +91,13 @@ func (e *TurnError) Error() string {
 // Unwrap gives the cause.
 func (e *TurnError) Unwrap() error { return e.Cause }
 
+// closing does something with a run and gives its handle back, also when an
+// Events or Ask of the caller panics: the thread would be busy for ever.
+func closing[T any](r *run, f func() (T, error)) (out T, err error) {
+	defer func() { err = closeErr(err, r.close()) }()
+	return f()
+}
+
 // closeErr keeps the first error: what happened matters more than that
 // closing failed too.
 func closeErr(err, closing error) error {

@@ -45,6 +45,7 @@ type Event struct {
 	Answer    *interrupt.Answer
 	Err       error
 	Attempt   int
+	Missed    int // of a Stream: events that were dropped before this one
 	Elapsed   time.Duration
 	At        time.Time
 }

@@ -27,6 +27,9 @@ type Op struct {
 	Op      OpKind `json:"op"`
 	Value   any    `json:"value"`
 	Keep    int    `json:"keep,omitempty"` // afterwards only the last so many items stay; 0: all
+	// Raw holds, in a subgraph, the one value that was written to a channel with
+	// a Go reducer: it goes to the parent's reducer, and not the result.
+	Raw []any `json:"raw,omitempty"`
 }
 
 // Apply gives the channel's value after the operation. It never changes

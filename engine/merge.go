@@ -115,6 +115,9 @@ func (r *run) reduce(ops []Op) (changed map[string]any, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("channel %s: its reducer: %w", op.Channel, err)
 			}
+			if r != r.root {
+				op.Raw = []any{op.Value}
+			}
 			op.Op, op.Value = OpSet, v
 		}
 		v, err := op.Apply(current)

@@ -156,6 +156,9 @@ func (o *outcome) check(g *Graph, output Output) error {
 		if to != End && g.nodes[to] == nil {
 			return fmt.Errorf("goto %q: there is no such node; there are %s", to, strings.Join(g.Nodes(), ", "))
 		}
+		if g.nodes[to].excludes(o.task.node.name) {
+			return fmt.Errorf("goto %q: it is a join, which does not wait for %s", to, o.task.node.name)
+		}
 	}
 	if output.GotoParent != nil && o.task.depth == 0 {
 		return errors.New("goto parent: this graph is no subgraph, it has no parent")

@@ -128,10 +128,19 @@ func (r *run) beforeGates(base *Entry, known []asked, p *plan) {
 			p.tasks = append(p.tasks, task)
 		default:
 			p.reject(q, "before", task)
-			if to := gate.OnReject; to != "" && to != End && !seen[to] {
-				seen[to] = true
-				p.gates[to] = q.answer
-				queue = append(queue, to)
+			if gate.OnReject == "" {
+				continue
+			}
+			// Where that is a join, the branch arrives there and runs it only if
+			// it is the last.
+			after := r.graph.advance(p.frontier, []led{{task, []string{gate.OnReject}}})
+			p.arrivals, p.debts = after.arrivals, after.debts
+			for _, to := range after.ready {
+				if !seen[to] {
+					seen[to] = true
+					p.gates[to] = q.answer
+					queue = append(queue, to)
+				}
 			}
 		}
 	}

@@ -359,7 +359,8 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 	c := Commit{Facts: r.titled(in), Graph: &GraphRecord{Fingerprint: r.graph.fingerprint, Name: r.graph.name, Definition: r.graph.canonical}}
 	if err := r.commit(leave, entries, nil, c); err != nil {
 		undo()
-		if errors.Is(err, ErrConflict) {
+		// ErrExists: another process made the thread since it was not found.
+		if errors.Is(err, ErrConflict) || errors.Is(err, ErrExists) {
 			return nil, errAgain{err}
 		}
 		return r.result(), fmt.Errorf("store the input of thread %s: %w", r.thread.ID, err)

@@ -244,7 +244,11 @@ func (c *run) exports(t *Task) Output {
 			if !mapped {
 				continue
 			}
-			output.Writes = addExport(output.Writes, Write{Channel: outer, Value: op.Value, Overwrite: c.overwrites(op)})
+			w := Write{Channel: outer, Value: op.Value, Overwrite: c.overwrites(op)}
+			if len(op.Raw) == 1 {
+				w.Value = op.Raw[0]
+			}
+			output.Writes = addExport(output.Writes, w)
 		}
 	}
 	return output

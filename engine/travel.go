@@ -42,8 +42,7 @@ func (e *Engine) Update(ctx context.Context, thread string, edit Edit) (*Edited,
 			return nil, fmt.Errorf("update thread %s: %w", thread, err)
 		}
 		r := e.newRun(log)
-		edited, err := r.update(ctx, edit)
-		err = closeErr(err, r.close())
+		edited, err := closing(r, func() (*Edited, error) { return r.update(ctx, edit) })
 		if retryable(err) && attempt < maxAttempts {
 			continue
 		}

@@ -151,6 +151,7 @@ func setOps(p *engine.Payload, v any) error {
 		kind, _ := object["op"].(string)
 		op.Op = engine.OpKind(kind)
 		op.Value = object["value"]
+		op.Raw, _ = object["raw"].([]any)
 		keep, _ := object["keep"].(int64)
 		op.Keep = int(keep)
 	}

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-agent/holdfast/internal/value"
+	"github.com/holdfast-agent/holdfast/interrupt"
+)
+
+// InputSchema is a JSON Schema of an input for these channels (none: all), so
+// that a model can call the graph as a tool. What a channel may hold follows
+// from its reducer, or from its initial value.
+func (g *Graph) InputSchema(channels ...string) (map[string]any, error) {
+	if len(channels) == 0 {
+		channels = g.Channels()
+	}
+	properties := map[string]any{}
+	for _, name := range channels {
+		ch := g.channels[name]
+		if ch == nil {
+			return nil, g.unknownChannel(name)
+		}
+		properties[name] = ch.schema()
+	}
+	return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}, nil
+}
+
+func (c *channel) schema() map[string]any {
+	if c.Reduce == nil {
+		switch c.Reducer {
+		case Append:
+			return map[string]any{"description": "a list joins what is there, anything else is added to it"}
+		case Messages:
+			return map[string]any{"anyOf": []any{
+				map[string]any{"type": "object"},
+				map[string]any{"type": "array", "items": map[string]any{"type": "object"}},
+			}}
+		case Merge:
+			return map[string]any{"type": "object"}
+		case Sum, Min, Max:
+			return map[string]any{"type": "number"}
+		}
+	}
+	switch kind := value.Kind(c.initial); kind {
+	case "string", "boolean", "object":
+		return map[string]any{"type": kind}
+	case "integer", "number":
+		return map[string]any{"type": "number"}
+	case "list":
+		return map[string]any{"type": "array"}
+	}
+	return map[string]any{}
+}
+
+// CallTool runs one turn of the engine's graph as a tool and gives what a model
+// is told: {"status": "done", "output": {...}} with the asked channels (none:
+// all); {"status": "interrupted", "interrupt": GraphInterruptPayload} for a
+// turn that paused, which Resume goes on with; or the status with an "error".
+// An error is only what is no answer for a model: the store, the context.
+func (e *Engine) CallTool(ctx context.Context, thread string, args Values, output ...string) (map[string]any, error) {
+	turn, err := e.Start(ctx, thread, Input{Values: args, Via: "tool"})
+	var failed *TurnError
+	switch {
+	case errors.As(err, &failed), errors.Is(err, ErrInvalid):
+		return map[string]any{"status": string(Failed), "error": err.Error()}, nil
+	case err != nil:
+		return nil, err
+	}
+	return ToolResult(turn, output...), nil
+}
+
+// ToolResult is what a model is told of a turn; see CallTool.
+func ToolResult(turn *Turn, output ...string) map[string]any {
+	out := map[string]any{"status": string(turn.Status), "thread_id": turn.Thread}
+	switch {
+	case len(turn.Questions) > 0:
+		out["status"], out["interrupt"] = "interrupted", turn.Questions[0].Payload
+	case turn.Status == Done:
+		state := map[string]any(turn.State)
+		if len(output) > 0 {
+			state = map[string]any{}
+			for _, name := range output {
+				state[name] = turn.State[name]
+			}
+		}
+		out["output"] = state
+	}
+	return out
+}
+
+// ToolCall is a call that a model asks for.
+type ToolCall struct {
+	ID   string // of the call, unique in its batch
+	Name string
+	Args any // JSON
+}
+
+// Verdict is what a gate says of a call. The zero value denies it.
+type Verdict struct {
+	Allow  bool
+	Args   any    // if set, the call runs with these instead
+	Reason string // of a denial: the model is told
+	Ask    *Ask   // a person decides: see AskAboutTool
+}
+
+// ToolGate decides about a call before any call of its batch runs. It must say
+// the same when the node runs again.
+type ToolGate func(ctx context.Context, t *Task, call ToolCall) (Verdict, error)
+
+// AskAboutTool is the question whether a call may run.
+func AskAboutTool(call ToolCall) *Ask {
+	return &Ask{
+		Message: fmt.Sprintf("Run tool %s?", call.Name),
+		Data:    map[string]any{"tool": call.Name, "arguments": call.Args, "call_id": call.ID},
+		Choices: []interrupt.Choice{
+			{ID: interrupt.Approve, Name: "Approve", Kind: "allow_once"},
+			{ID: interrupt.Reject, Name: "Reject", Kind: "reject_once"},
+		},
+	}
+}
+
+// ToolOutcome is the answer to a call, in the order of the batch.
+type ToolOutcome struct {
+	Call   ToolCall // as it ran, rewritten arguments included
+	Result any      // JSON; of a call that was denied or failed: {"error": ...}
+	Denied bool
+	Failed bool
+}
+
+// DispatchTools decides about a whole batch of calls and then runs those that
+// may, side by side. The gates are asked in order; the first that does not
+// allow a call decides. Each call is an effect of the task: what has run is not
+// run again when the node is. A call that fails is an answer for the model, not
+// a failure of the node; an error that DispatchTools returns must be returned.
+func DispatchTools(ctx context.Context, t *Task, calls []ToolCall, gates []ToolGate, run func(ctx context.Context, call ToolCall) (any, error), onCrash ...OnCrash) ([]ToolOutcome, error) {
+	outcomes := make([]ToolOutcome, len(calls))
+	seen := map[string]bool{}
+	for i, call := range calls {
+		if seen[call.ID] {
+			return nil, fmt.Errorf("two tool calls of one batch have the id %q", call.ID)
+		}
+		seen[call.ID] = true
+		outcome, err := decideTool(ctx, t, call, gates)
+		if err != nil {
+			return nil, err
+		}
+		outcomes[i] = outcome
+	}
+	errs := make([]error, len(calls))
+	var wg sync.WaitGroup
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.Denied {
+			continue
+		}
+		wg.Go(func() {
+			type answer struct {
+				Result any    `json:"result"`
+				Error  string `json:"error,omitempty"`
+			}
+			a, err := Step(ctx, "tool "+o.Call.ID, func(ctx context.Context) (out answer, err error) {
+				defer func() {
+					if p := recover(); p != nil {
+						out, err = answer{Error: fmt.Sprintf("panic: %v", p)}, nil
+					}
+				}()
+				out.Result, err = run(ctx, o.Call)
+				if err != nil && (ctx.Err() != nil || errors.Is(err, ErrInDoubt)) {
+					return out, err
+				}
+				if err != nil {
+					return answer{Error: err.Error()}, nil
+				}
+				return out, nil
+			}, onCrash...)
+			switch {
+			case err != nil:
+				errs[i] = err
+			case a.Error != "":
+				o.Failed, o.Result = true, map[string]any{"error": a.Error}
+			default:
+				o.Result = a.Result
+			}
+		})
+	}
+	wg.Wait()
+	return outcomes, errors.Join(errs...)
+}
+
+func decideTool(ctx context.Context, t *Task, call ToolCall, gates []ToolGate) (ToolOutcome, error) {
+	for _, gate := range gates {
+		verdict, err := gate(ctx, t, call)
+		if err != nil {
+			return ToolOutcome{}, fmt.Errorf("gate of tool %s: %w", call.Name, err)
+		}
+		if verdict.Ask != nil {
+			answer, err := t.Ask(*verdict.Ask)
+			if err != nil {
+				return ToolOutcome{}, err
+			}
+			verdict.Allow = answer.Choice == interrupt.Approve
+			verdict.Reason = or(answer.Reason, "a person rejected it")
+		}
+		if !verdict.Allow {
+			return ToolOutcome{Call: call, Denied: true, Result: map[string]any{"error": "denied: " + or(verdict.Reason, "no reason was given")}}, nil
+		}
+		if verdict.Args != nil {
+			call.Args = verdict.Args
+		}
+	}
+	return ToolOutcome{Call: call}, nil
+}
