@@ -210,13 +210,17 @@ func (r *run) answerAtRest(answers []interrupt.Answer) (*Turn, error) {
 	return r.storeAtRest(d, owner != nil && owner.Alive)
 }
 
-// stays reports whether this process waits for what is open: with a dialog for
-// a person, or asleep.
-func (r *run) stays(open []asked) bool {
-	if r.e.o.Sleep {
-		return true
+// stays reports whether this process waits with a thread of this status: with
+// a dialog for a person, or asleep. A question that it cannot ask is not slept
+// over, deadline or not: whoever can answer it may be away for days.
+func (r *run) stays(status Status) bool {
+	switch status {
+	case Paused:
+		return r.e.o.Ask != nil
+	case Sleeping:
+		return r.e.o.Sleep
 	}
-	return r.e.o.Ask != nil && waitingStatus(open) == Paused
+	return false
 }
 
 // wait keeps a dialog for the first question that a person can answer, looks
@@ -227,7 +231,7 @@ func (r *run) wait(open []asked) (goOn bool, err error) {
 	if r.log == nil {
 		return false, fmt.Errorf("%s: %w", open[0].question.Payload.Reason(), ErrNoStore)
 	}
-	if !r.stays(open) {
+	if !r.stays(waitingStatus(open)) {
 		if !r.held {
 			return false, nil
 		}
@@ -313,9 +317,9 @@ func (r *run) settleDue() (settled bool, err error) {
 	if err != nil || len(d.entries) == 0 {
 		return false, err
 	}
-	leave := r.paused()
-	if d.entries[len(d.entries)-1].Status == Running {
-		leave = LeaseMoving
+	leave, status := LeaseMoving, d.entries[len(d.entries)-1].Status
+	if status != Running {
+		leave = r.paused(status)
 	}
 	err = r.commit(leave, d.entries, nil, Commit{Consume: d.consume})
 	if errors.Is(err, ErrConflict) {

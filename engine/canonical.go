@@ -105,11 +105,6 @@ func canonicalForm(g *Graph) ([]byte, error) {
 		"schema_version": 1, "name": g.name, "channels": channels, "nodes": nodes, "edges": edges,
 		"x-types": versions,
 	}
-	for key, v := range g.extra {
-		if _, taken := doc[key]; !taken {
-			doc[key] = v
-		}
-	}
 	if g.retry != nil {
 		doc["retry_policy"] = g.retry.canonical()
 	}

@@ -22,6 +22,7 @@ func (c *compiler) compileBarriers() {
 		if n.Barrier == nil {
 			continue
 		}
+		c.g.joins = true
 		at := "/nodes/" + EscapePointer(name) + "/barrier"
 		members := n.Barrier.WaitFor
 		if len(members) == 0 {

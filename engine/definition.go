@@ -30,8 +30,13 @@ type Definition struct {
 
 	// The rest is for whoever reads definitions from files.
 
-	// Extra are further top-level keys that the canonical form keeps.
-	Extra map[string]any
+	// Lenient is for definitions of before there were checks (schema_version: 0
+	// of a graph file): what keeps no graph from running is a warning then.
+	Lenient bool
+	// Outside are channels that somebody outside reads and writes, so that it is
+	// no mistake if the graph itself does not. What a prompt and its reply use
+	// are known: prompt, response, messages and those that begin with _acp_.
+	Outside []string
 	// Warnings are findings of the reader; Graph.Warnings gives them too.
 	Warnings []Problem
 	// Place, if set, completes a problem with its place in the file.
@@ -106,6 +111,9 @@ type Node struct {
 	// OnError is the node that a failure leads to, instead of failing the turn;
 	// it finds it in Task.Failure.
 	OnError string
+	// Effects are the channels that the node may read and write; nil is
+	// unknown. Compile looks for mistakes in them, and a run does not need them.
+	Effects *Effects
 
 	// The rest is for node types that files can name.
 
@@ -123,6 +131,11 @@ type Node struct {
 	// Lives looks at the newest note of an intent (see Task.Note) and gives the
 	// id of a process of it that still lives, or 0.
 	Lives func(note any) int
+}
+
+// Effects are channels by name, in any order.
+type Effects struct {
+	Reads, Writes []string
 }
 
 // Barrier makes a node wait for several others: it runs once, in the step
@@ -179,7 +192,12 @@ type ConditionalEdge struct {
 	From  string
 	Route func(s State) (keys []string, err error)
 	// Routes maps keys to nodes. Nil in a Go graph: a key is the node's name.
-	Routes    map[string]string
+	Routes map[string]string
+	// Labels are all the keys that Route can give, if they are known: Compile
+	// then compares them with Routes. Nil: it can give any key.
+	Labels []string
+	// Reads are the channels that Route reads; nil is unknown.
+	Reads     []string
 	Condition string // how the file writes it; part of the fingerprint
 }
 

@@ -41,9 +41,10 @@ type Options struct {
 	// error (or the end of the turn's own context) withdraws the dialog: the
 	// turn stays paused.
 	Ask func(ctx context.Context, q interrupt.Question) (interrupt.Answer, error)
-	// Sleep keeps a call waiting while its turn sleeps, or pauses with a
-	// deadline: it wakes up in time and goes on. Without it the call returns,
-	// and whoever resumes the thread later fires what is due.
+	// Sleep keeps a call waiting while its turn sleeps, which is while all that
+	// is open are timers and signals: it wakes up in time and goes on. Without it
+	// the call returns, and whoever resumes the thread later fires what is due. A
+	// question to a person is waited for with Ask, and not with Sleep.
 	Sleep bool
 	// Load rebuilds a stored graph, so that a turn goes on with the graph it
 	// began with. Without it only the engine's own graph can go on.
@@ -252,6 +253,12 @@ type By struct {
 	Actor  string `json:"actor,omitempty"`
 	Via    string `json:"via,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	Client string `json:"client,omitempty"` // name and version of the client
+}
+
+// record is what stands beside the actor, whose name is a claim.
+func (by By) record() *EditRecord {
+	return &EditRecord{Via: or(by.Via, "go"), Reason: by.Reason, OSUser: osUser(), Client: by.Client}
 }
 
 // Cancel ends the thread's turn: open questions end with it, and the last

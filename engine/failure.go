@@ -185,9 +185,15 @@ func (r *run) handle(s *sorted) {
 		}
 		o.failure = &Failure{Node: o.task.node.name, Task: o.task.id, Cause: o.err.Error()}
 		o.output, o.ops, o.err = Output{Goto: []string{o.task.node.OnError}}, []Op{}, nil
-		res := o.result(r.graph)
-		res.Base = r.base().Seq
-		s.results = append(s.results, res)
+		s.finished = append(s.finished, o)
 	}
 	s.failed = rest
+}
+
+// failuresOf are the tasks of a base that failed and were handed on, sorted.
+func failuresOf(base *Entry) []string {
+	if len(base.Payload.Failures) == 0 {
+		return nil
+	}
+	return sortedKeys(base.Payload.Failures)
 }

@@ -92,6 +92,7 @@ type Payload struct {
 	Answer    *interrupt.Answer   `json:"answer,omitempty"` // answer
 	End       *EndRecord          `json:"end,omitempty"`    // end
 	Ran       map[string]any      `json:"ran,omitempty"`    // step, end: task -> what it resolved to, unless its gate's question says so
+	Edit      *EditRecord         `json:"edit,omitempty"`   // update, fork
 	State     map[string]any      `json:"state,omitempty"`  // fork, prune: the whole state
 	From      string              `json:"from,omitempty"`   // fork: THREAD@SEQ
 	Notes     []string            `json:"notes,omitempty"`  // what a reader should know, such as replaced bytes
@@ -123,6 +124,14 @@ type InputRecord struct {
 	Via      string     `json:"via,omitempty"`
 	OSUser   string     `json:"os_user,omitempty"`
 	Client   string     `json:"client,omitempty"`
+}
+
+// EditRecord says how a thread was changed by hand; who did is the entry's actor.
+type EditRecord struct {
+	Via    string `json:"via,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	OSUser string `json:"os_user,omitempty"`
+	Client string `json:"client,omitempty"`
 }
 
 // EndRecord says how a turn ended when a step did not end it.

@@ -18,21 +18,23 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (failed func() (*Turn, err
 		}
 		return func() (*Turn, error) { return r.broken(err) }
 	}
-	var ops []Op
-	for _, o := range outcomes {
-		ops = append(ops, o.ops...)
+	ops := outcomes[0].ops
+	for _, o := range outcomes[1:] {
+		ops = append(ops[:len(ops):len(ops)], o.ops...)
 	}
-	if err := r.twoWriters(ops); err != nil {
-		return r.stepFailed(outcomes, "channel", "", err)
+	if len(outcomes) > 1 {
+		if err := r.twoWriters(ops); err != nil {
+			return r.stepFailed(outcomes, "channel", "", err)
+		}
 	}
 	changed, err := r.reduce(ops)
 	if err != nil {
 		return r.stepFailed(outcomes, "channel", "", err)
 	}
-	undo := r.apply(changed)
+	r.apply(changed)
 	entry := &Entry{Kind: KindStep, Status: Running, Step: r.head.Step + 1, Payload: Payload{Ops: r.graph.stored(ops)}}
 	if node, err := r.route(entry, p.frontier, outcomes); err != nil {
-		undo()
+		r.undo(changed)
 		return r.stepFailed(outcomes, "router", node, err)
 	}
 	entries, leave := r.withGates(entry)
@@ -42,11 +44,11 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (failed func() (*Turn, err
 	// If the process dies before this commit the results that are stored stay,
 	// and only the others run again; after it the step is done.
 	if err := failpoint.HitIn("engine.step.before", r.thread.ID); err != nil {
-		undo()
+		r.undo(changed)
 		return broken(storeError{err})
 	}
 	if err := r.commit(leave, entries, nil, Commit{}); err != nil {
-		undo()
+		r.undo(changed)
 		return broken(err)
 	}
 	if err := failpoint.HitIn("engine.step.after", r.thread.ID); err != nil {
@@ -68,7 +70,13 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (failed func() (*Turn, err
 // stepFailed ends the turn because of a step whose tasks all finished: their
 // results stay, so that only the merge and the routes are done again.
 func (r *run) stepFailed(outcomes []*outcome, code, node string, cause error) func() (*Turn, error) {
-	results := r.sort(outcomes).results
+	var finished []*outcome
+	for _, o := range outcomes {
+		if !o.stored {
+			finished = append(finished, o)
+		}
+	}
+	results := r.resultsOf(finished)
 	if r != r.root {
 		return func() (*Turn, error) {
 			for _, res := range results {
@@ -100,18 +108,40 @@ func (r *run) twoWriters(ops []Op) error {
 	return nil
 }
 
+// change is what becomes of one channel.
+type change struct {
+	channel  string
+	old, now any
+	had      bool
+}
+
+// changes is what becomes of the channels that a step writes. There are few of
+// them, so that looking through a list is quicker than a map.
+type changes []change
+
+func (c changes) find(channel string) *change {
+	for i := range c {
+		if c[i].channel == channel {
+			return &c[i]
+		}
+	}
+	return nil
+}
+
 // reduce gives the channels that operations change, with their new values. A
 // Go reducer runs here: its operation becomes a set of the result.
-func (r *run) reduce(ops []Op) (changed map[string]any, err error) {
-	changed = make(map[string]any, len(ops))
+func (r *run) reduce(ops []Op) (changed changes, err error) {
+	changed = r.changed[:0]
 	for i := range ops {
 		op := &ops[i]
-		current, ok := changed[op.Channel]
-		if !ok {
-			current = r.state[op.Channel]
+		c := changed.find(op.Channel)
+		if c == nil {
+			old, had := r.state[op.Channel]
+			changed = append(changed, change{channel: op.Channel, old: old, now: old, had: had})
+			c = &changed[len(changed)-1]
 		}
 		if op.Op == "" {
-			v, err := r.graph.channels[op.Channel].reduceInGo(current, op.Value)
+			v, err := r.graph.channels[op.Channel].reduceInGo(c.now, op.Value)
 			if err != nil {
 				return nil, fmt.Errorf("channel %s: its reducer: %w", op.Channel, err)
 			}
@@ -120,16 +150,34 @@ func (r *run) reduce(ops []Op) (changed map[string]any, err error) {
 			}
 			op.Op, op.Value = OpSet, v
 		}
-		v, err := op.Apply(current)
+		v, err := op.Apply(c.now)
 		if err != nil {
 			if op.Task != "" {
 				return nil, fmt.Errorf("write of task %s: %w", op.Task, err)
 			}
 			return nil, err
 		}
-		changed[op.Channel] = v
+		c.now = v
 	}
+	r.changed = changed
 	return changed, nil
+}
+
+// apply changes the state; undo changes it back.
+func (r *run) apply(changed changes) {
+	for i := range changed {
+		r.state[changed[i].channel] = changed[i].now
+	}
+}
+
+func (r *run) undo(changed changes) {
+	for _, c := range changed {
+		if c.had {
+			r.state[c.channel] = c.old
+		} else {
+			delete(r.state, c.channel)
+		}
+	}
 }
 
 func (c *channel) reduceInGo(current, write any) (out any, err error) {
@@ -143,24 +191,4 @@ func (c *channel) reduceInGo(current, write any) (out any, err error) {
 	}
 	out, _, err = value.Normalize(out)
 	return out, err
-}
-
-// apply changes the state and gives a way back.
-func (r *run) apply(changed map[string]any) (undo func()) {
-	before := make(map[string]any, len(changed))
-	for name, v := range changed {
-		if old, had := r.state[name]; had {
-			before[name] = old
-		}
-		r.state[name] = v
-	}
-	return func() {
-		for name := range changed {
-			if old, had := before[name]; had {
-				r.state[name] = old
-			} else {
-				delete(r.state, name)
-			}
-		}
-	}
 }

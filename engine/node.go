@@ -16,7 +16,13 @@ import (
 // newTask makes what a node sees. Base is where the task stands: the entry
 // that made it ready.
 func (r *run) newTask(id string, base *Entry, p *plan) *Task {
-	t := &Task{
+	t := new(Task)
+	r.fillTask(t, id, base, p)
+	return t
+}
+
+func (r *run) fillTask(t *Task, id string, base *Entry, p *plan) {
+	*t = Task{
 		id: id, node: r.graph.nodes[nodeOf(id)], graph: r.graph, depth: r.depth, thread: r.thread, base: base.Seq,
 		turn: base.Turn, step: base.Step + 1, state: State(r.state),
 		store: r, emit: r.emit, now: r.e.now, host: r.e.o.Host,
@@ -28,7 +34,7 @@ func (r *run) newTask(id string, base *Entry, p *plan) *Task {
 	if p != nil {
 		t.gate = p.gates[id]
 	}
-	for _, task := range sortedKeys(base.Payload.Failures) {
+	for _, task := range failuresOf(base) {
 		f := base.Payload.Failures[task]
 		if r.graph.nodes[f.Node] != nil && r.graph.nodes[f.Node].OnError == id {
 			t.handles = &f
@@ -49,7 +55,6 @@ func (r *run) newTask(id string, base *Entry, p *plan) *Task {
 			}
 		}
 	}
-	return t
 }
 
 // runTask runs a node once and sorts out how it went.
@@ -60,7 +65,10 @@ func (r *run) runTask(o *outcome) {
 		return
 	}
 	defer t.end()
-	began := r.e.o.Clock.Now()
+	var began time.Time
+	if r.e.o.Events != nil {
+		began = r.e.o.Clock.Now()
+	}
 	output, err := r.attempt(t)
 	elapsed := func() time.Duration { return r.e.o.Clock.Now().Sub(began) }
 	var storeErr storeError
@@ -139,7 +147,8 @@ func (r *run) runNode(ctx context.Context, t *Task) (output Output, err error) {
 			}
 		}
 	}
-	ctx = context.WithValue(ctx, taskKey{}, t)
+	t.ctx = taskContext{ctx, t}
+	ctx = &t.ctx
 	if t.node.OnCrash.guards() {
 		t.mu.Lock()
 		done, err := t.settle(ctx, "", t.node.OnCrash, t.resolved)

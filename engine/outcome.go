@@ -11,6 +11,8 @@ import (
 // outcome is how one task of a step went. Exactly one of ops (with routes to
 // come), question, err and aborted tells.
 type outcome struct {
+	taskRoom  Task // in one piece with the outcome
+	opRoom    [1]Op
 	task      *Task
 	output    Output // normalized
 	ops       []Op
@@ -21,6 +23,9 @@ type outcome struct {
 	failure   *Failure // it failed, and an error handler takes over
 	refused   string   // a gate inside of it was rejected, and nothing was left to run there
 }
+
+// finished reports whether the task ended well.
+func (o *outcome) finished() bool { return o.err == nil && !o.aborted && len(o.questions) == 0 }
 
 // result is a finished task's output as the results table holds it.
 func (o *outcome) result(g *Graph) Result {
@@ -140,7 +145,10 @@ func items(v any) []map[string]any {
 
 // check validates an output and makes its operations.
 func (o *outcome) check(g *Graph, output Output) error {
-	ops := make([]Op, 0, len(output.Writes))
+	ops := o.opRoom[:0]
+	if len(output.Writes) > 1 {
+		ops = make([]Op, 0, len(output.Writes))
+	}
 	for i, w := range output.Writes {
 		op, replaced, err := g.opOf(o.task.id, w)
 		if err != nil {

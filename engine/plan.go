@@ -17,7 +17,6 @@ type plan struct {
 	tasks    []string                     // to run now, in task order
 	ask      []*interrupt.Question        // gates that were not asked yet
 	gates    map[string]*interrupt.Answer // what the gate of a task was told
-	shown    map[string]any               // what the approver of a task was shown
 	refused  bool                         // a gate was rejected on this base
 	why      string                       // how, for the end of the turn
 	err      error                        // a gate cannot be shown
@@ -35,12 +34,16 @@ func nodeOf(task string) string {
 // and what no gate holds back is run. A gate in front is asked only when it is
 // certain that its node is ready, so after the gates behind were approved.
 func (r *run) plan(base *Entry, known []asked) plan {
-	p := plan{gates: map[string]*interrupt.Answer{}, shown: map[string]any{}}
+	var p plan
 	if base.Payload.Refused != "" {
 		p.refused, p.why = true, base.Payload.Refused
 	}
 	p.frontier = r.afterGates(base, known, &p)
 	if len(p.ask) > 0 || p.err != nil {
+		return p
+	}
+	if len(r.graph.before) == 0 {
+		p.tasks = p.ready
 		return p
 	}
 	r.beforeGates(base, known, &p)
@@ -73,11 +76,11 @@ func (r *run) afterGates(base *Entry, known []asked, p *plan) frontier {
 				to = nil
 				if gate.OnReject != "" && gate.OnReject != End {
 					to = []string{gate.OnReject}
-					p.gates[gate.OnReject] = q.answer
+					p.told(gate.OnReject, q.answer)
 				}
 			default:
 				for _, next := range to {
-					p.gates[next] = q.answer
+					p.told(next, q.answer)
 				}
 			}
 		}
@@ -124,7 +127,7 @@ func (r *run) beforeGates(base *Entry, known []asked, p *plan) {
 			}
 			p.ask = append(p.ask, question)
 		case q.answer.Choice == interrupt.Approve:
-			p.gates[task], p.shown[task] = q.answer, q.question.Shows
+			p.told(task, q.answer)
 			p.tasks = append(p.tasks, task)
 		default:
 			p.reject(q, "before", task)
@@ -138,7 +141,7 @@ func (r *run) beforeGates(base *Entry, known []asked, p *plan) {
 			for _, to := range after.ready {
 				if !seen[to] {
 					seen[to] = true
-					p.gates[to] = q.answer
+					p.told(to, q.answer)
 					queue = append(queue, to)
 				}
 			}
@@ -147,6 +150,14 @@ func (r *run) beforeGates(base *Entry, known []asked, p *plan) {
 	if len(p.ask) > 0 {
 		p.tasks = nil // the whole step waits for its gates
 	}
+}
+
+// told notes what the gate of a task was told.
+func (p *plan) told(task string, a *interrupt.Answer) {
+	if p.gates == nil {
+		p.gates = map[string]*interrupt.Answer{}
+	}
+	p.gates[task] = a
 }
 
 func (p *plan) reject(q *asked, where, task string) {
@@ -214,7 +225,8 @@ func (r *run) resolve(task string, base *Entry, gate *interrupt.Answer) (shows a
 // to, and says what becomes of the lease. The state is already that of the
 // entry.
 func (r *run) withGates(entry *Entry) ([]*Entry, Lease) {
-	entries := []*Entry{entry}
+	r.oneEntry[0] = entry
+	entries := r.oneEntry[:]
 	if r != r.root {
 		// A subgraph asks, and ends, when its parent's step comes to rest.
 		return entries, LeaseMoving
@@ -232,7 +244,7 @@ func (r *run) withGates(entry *Entry) ([]*Entry, Lease) {
 	case len(p.ask) > 0 && r.log == nil:
 		return entries, LeaseMoving
 	case len(p.ask) > 0:
-		return append(entries, r.pauseEntries(r.own(p.ask), entry.Step)...), r.paused()
+		return append(entries, r.pauseEntries(r.own(p.ask), entry.Step)...), r.paused(Paused)
 	case len(p.tasks) == 0 && !p.refused && len(p.arrivals) == 0:
 		entry.Status = Done
 		return entries, LeaseFree
@@ -240,9 +252,9 @@ func (r *run) withGates(entry *Entry) ([]*Entry, Lease) {
 	return entries, LeaseMoving
 }
 
-// paused is what becomes of the lease when the turn pauses.
-func (r *run) paused() Lease {
-	if r.e.o.Ask != nil || r.e.o.Sleep {
+// paused is what becomes of the lease when the turn pauses, or falls asleep.
+func (r *run) paused(status Status) Lease {
+	if r.stays(status) {
 		return LeaseWaiting
 	}
 	return LeaseFree
@@ -286,7 +298,7 @@ func (r *run) pause(questions []pending, results []Result) error {
 		return fmt.Errorf("%s: %w", questions[0].question.Payload.Reason(), ErrNoStore)
 	}
 	entries := r.pauseEntries(questions, r.head.Step)
-	if err := r.commit(r.paused(), entries, results, Commit{}); err != nil {
+	if err := r.commit(r.paused(entries[0].Status), entries, results, Commit{}); err != nil {
 		return err
 	}
 	r.questionEvents(entries)

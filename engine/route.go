@@ -29,9 +29,14 @@ func (r *run) route(entry *Entry, before frontier, outcomes []*outcome) (node st
 	entry.Payload.Rejected = before.rejected
 	gated := false
 	routes := make([]led, 0, len(outcomes))
-	sent := map[string]int{}
+	var sent map[string]int
+	if n := outcomes[0].task.node; len(outcomes) == 1 && outcomes[0].task.id == n.name {
+		entry.Tasks = n.alone
+	}
 	for _, o := range outcomes {
-		entry.Tasks = append(entry.Tasks, o.task.id)
+		if len(entry.Tasks) < len(outcomes) {
+			entry.Tasks = append(entry.Tasks, o.task.id)
+		}
 		entry.Payload.Notes = append(entry.Payload.Notes, o.task.notes...)
 		if o.failure != nil {
 			if entry.Payload.Failures == nil {
@@ -54,6 +59,9 @@ func (r *run) route(entry *Entry, before frontier, outcomes []*outcome) (node st
 		}
 		for _, send := range o.output.Sends {
 			id := fmt.Sprintf("%s[%d]", send.Node, sent[send.Node])
+			if sent == nil {
+				sent = map[string]int{}
+			}
 			sent[send.Node]++
 			if entry.Payload.Sends == nil {
 				entry.Payload.Sends = map[string]Values{}
@@ -89,6 +97,12 @@ func (r *run) route(entry *Entry, before frontier, outcomes []*outcome) (node st
 // advance computes what is ready from where the finished tasks lead. An edge
 // into a join does not trigger it: it counts as the arrival of the task's node.
 func (g *Graph) advance(before frontier, routes []led) frontier {
+	if !g.joins && len(routes) == 1 && len(routes[0].targets) == 1 {
+		if routes[0].targets[0] == End {
+			return frontier{rejected: before.rejected}
+		}
+		return frontier{ready: routes[0].targets, rejected: before.rejected}
+	}
 	after := frontier{arrivals: cloneLists(before.arrivals), debts: cloneLists(before.debts), rejected: before.rejected}
 	ready := map[string]bool{}
 	touched := map[string]bool{}
@@ -274,6 +288,9 @@ func (e *ConditionalEdge) targets(g *Graph, s State) (targets []string, err erro
 	}
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("route of node %s gave no key; give %s to end", e.From, End)
+	}
+	if e.Routes == nil && len(keys) == 1 && (keys[0] == End || g.nodes[keys[0]] != nil) {
+		return keys, nil
 	}
 	for _, key := range keys {
 		to, known := e.Routes[key]

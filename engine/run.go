@@ -30,6 +30,12 @@ type run struct {
 	tail   []Entry        // of this namespace, from its base to its head
 	state  map[string]any // of this namespace
 
+	// Room that one step after the other uses.
+	changed    changes
+	one        [1]*outcome
+	oneMissing [1]*outcome
+	oneEntry   [1]*Entry
+
 	// Of the root alone; mu guards them while tasks run.
 	mu       sync.Mutex
 	seq      int64              // of the newest entry of the log
@@ -119,7 +125,12 @@ func (r *run) base() *Entry { return &r.tail[0] }
 
 // asked gives the questions of the base in the order of the log, with what
 // became of them.
-func (r *run) asked() []asked { return questionsOf(r.thread.ID, r.tail) }
+func (r *run) asked() []asked {
+	if len(r.tail) < 2 {
+		return nil // nothing but the base
+	}
+	return questionsOf(r.thread.ID, r.tail)
+}
 
 func questionsOf(thread string, entries []Entry) []asked {
 	var out []asked
@@ -163,7 +174,12 @@ func (r *run) open() []interrupt.Question {
 	return out
 }
 
-func (r *run) waiting() []asked { return waitingOf(r.thread.ID, r.tail, r.children) }
+func (r *run) waiting() []asked {
+	if len(r.tail) < 2 && len(r.children) == 0 {
+		return nil
+	}
+	return waitingOf(r.thread.ID, r.tail, r.children)
+}
 
 // waitingOf gives the questions that are neither answered nor void: of the
 // graph itself, and of its subgraphs by namespace.
@@ -289,9 +305,10 @@ func (r *run) appended(entry *Entry) {
 		}
 		r.head = *entry
 		if entry.Kind.MovesBase() {
-			r.tail = append(r.tail[:0:0], *entry)
+			r.tail = append(r.tail[:0], *entry)
 			if r == r.root {
-				r.results, r.children = nil, map[string][]Entry{}
+				r.results = nil
+				clear(r.children)
 			} else {
 				r.root.results = slices.DeleteFunc(r.root.results, func(res Result) bool { return res.Base == left })
 			}
@@ -328,7 +345,7 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 	r.begin(ctx)
 	defer r.kill(nil)
 	r.refresh()
-	var changed map[string]any
+	var changed changes
 	ops, notes, err := r.e.inputOps(r.state, in)
 	if err == nil {
 		changed, err = r.reduce(ops)
@@ -353,12 +370,12 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 			MaxSteps: in.MaxSteps, Deadline: deadline(in), Via: in.Via, OSUser: osUser(), Client: in.Client,
 		}},
 	}
-	undo := r.apply(changed)
+	r.apply(changed)
 	entries, leave := r.withGates(entry)
 	r.thread.Graph, r.thread.GraphName = r.graph.fingerprint, r.graph.name
 	c := Commit{Facts: r.titled(in), Graph: &GraphRecord{Fingerprint: r.graph.fingerprint, Name: r.graph.name, Definition: r.graph.canonical}}
 	if err := r.commit(leave, entries, nil, c); err != nil {
-		undo()
+		r.undo(changed)
 		// ErrExists: another process made the thread since it was not found.
 		if errors.Is(err, ErrConflict) || errors.Is(err, ErrExists) {
 			return nil, errAgain{err}
@@ -411,10 +428,9 @@ func (r *run) resume(ctx context.Context, answers []interrupt.Answer, take Take)
 		status = entries[n-1].Status
 	}
 	waits := status == Paused || status == Sleeping
-	stays := r.e.o.Sleep || (r.e.o.Ask != nil && status == Paused)
 	elsewhere := r.thread.Owner != nil && r.thread.Owner.Alive && r.thread.Lease == LeaseWaiting && take != TakeOver
 	switch {
-	case waits && !stays, elsewhere, d.late != nil:
+	case waits && !r.stays(status), elsewhere, d.late != nil:
 		// Others must answer, or another process waits with its dialog: what
 		// there is to store is stored at rest, and nobody is moved.
 		return r.storeAtRest(d, elsewhere)

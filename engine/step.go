@@ -21,11 +21,16 @@ func (r *run) step(p plan) (*Turn, error) {
 
 // tasks runs the tasks of a step that have no stored result.
 func (r *run) tasks(p plan) []*outcome {
-	outcomes := make([]*outcome, len(p.tasks))
-	var missing []*outcome
-	for i, id := range p.tasks {
-		o := &outcome{task: r.newTask(id, r.base(), &p)}
-		outcomes[i] = o
+	// A step of one task, which is most of them, uses the room in r.
+	outcomes, missing := r.one[:0], r.oneMissing[:0]
+	if len(p.tasks) > 1 {
+		outcomes, missing = make([]*outcome, 0, len(p.tasks)), nil
+	}
+	for _, id := range p.tasks {
+		o := new(outcome)
+		o.task = &o.taskRoom
+		r.fillTask(o.task, id, r.base(), &p)
+		outcomes = append(outcomes, o)
 		if !r.restore(o) {
 			missing = append(missing, o)
 		}
@@ -115,7 +120,7 @@ type sorted struct {
 	failed    []*outcome // and no error handler takes over
 	aborted   bool       // some were killed or not started
 	questions []pending
-	results   []Result // of finished tasks, not stored yet
+	finished  []*outcome // and their results are not stored yet
 }
 
 // pending is a question that is not asked yet: it is written when the thread
@@ -127,23 +132,37 @@ type pending struct {
 
 func (r *run) sort(outcomes []*outcome) (s sorted) {
 	for _, o := range outcomes {
-		var storeErr storeError
 		switch {
-		case errors.As(o.err, &storeErr):
-			s.storeErr = storeErr
+		case o.err != nil && errors.As(o.err, new(storeError)):
+			s.storeErr = o.err
 		case o.err != nil:
 			s.failed = append(s.failed, o)
 		case o.aborted:
 			s.aborted = true
 		case len(o.questions) > 0:
 			s.questions = append(s.questions, o.questions...)
-		case !o.stored:
-			res := o.result(r.graph)
-			res.Base = r.base().Seq
-			s.results = append(s.results, res)
+		}
+	}
+	if !s.broke() {
+		return s // the step will be committed, and nobody needs the results
+	}
+	for _, o := range outcomes {
+		if o.finished() && !o.stored {
+			s.finished = append(s.finished, o)
 		}
 	}
 	return s
+}
+
+// resultsOf are the results of finished tasks, to be stored.
+func (r *run) resultsOf(finished []*outcome) []Result {
+	var out []Result
+	for _, o := range finished {
+		res := o.result(r.graph)
+		res.Base = r.base().Seq
+		out = append(out, res)
+	}
+	return out
 }
 
 // broke reports whether the work was killed before it could end by itself.
@@ -158,16 +177,16 @@ func (r *run) finishStep(p plan, outcomes []*outcome) (*Turn, error) {
 		return r.broken(s.storeErr)
 	}
 	if cause := context.Cause(r.ctx); cause != nil && s.broke() {
-		return r.killed(cause, s.results)
+		return r.killed(cause, r.resultsOf(s.finished))
 	}
 	r.handle(&s)
 	switch {
 	case len(s.failed) > 0:
 		r.stopWatching()
-		return r.fail(s.failed, s.results)
+		return r.fail(s.failed, r.resultsOf(s.finished))
 	case len(s.questions) > 0:
 		r.stopWatching()
-		if err := r.pause(s.questions, s.results); err != nil {
+		if err := r.pause(s.questions, r.resultsOf(s.finished)); err != nil {
 			return r.broken(err)
 		}
 		return nil, nil

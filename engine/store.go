@@ -217,6 +217,22 @@ func (v *View) Open() []interrupt.Question {
 	return out
 }
 
+// Waits gives what the thread waited for at this entry that no person answers:
+// timers and signals, in the order in which the waits began.
+func (v *View) Waits() []interrupt.Question {
+	if v.Head.Status != Paused && v.Head.Status != Sleeping {
+		return nil
+	}
+	own, children := byNamespace(v.Tail)
+	var out []interrupt.Question
+	for _, q := range waitingOf(v.Thread.ID, own, children) {
+		if q.question.Wait != nil {
+			out = append(out, q.question)
+		}
+	}
+	return out
+}
+
 // ResultKind says what a stored result is.
 type ResultKind string
 

@@ -208,7 +208,7 @@ func (c *run) childStep(p plan, t *Task) error {
 		return nil
 	}
 	// What finished is stored, so that it is not done again.
-	for _, res := range s.results {
+	for _, res := range c.resultsOf(s.finished) {
 		if err := c.put(c.ctx, res); err != nil {
 			return err
 		}

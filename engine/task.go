@@ -29,6 +29,7 @@ var errAsked = errors.New("the task asks a question: return this error from the 
 // Its methods may be used from several goroutines of the node.
 type Task struct {
 	id       string
+	ctx      taskContext
 	node     *node
 	graph    *Graph
 	depth    int // of the subgraph that it is in
@@ -74,6 +75,19 @@ type asked struct {
 }
 
 type taskKey struct{}
+
+// taskContext is the context that a node is given: its task is in it.
+type taskContext struct {
+	context.Context
+	task *Task
+}
+
+func (c *taskContext) Value(key any) any {
+	if key == (taskKey{}) {
+		return c.task
+	}
+	return c.Context.Value(key)
+}
 
 // TaskFrom gives the task that a context belongs to, or nil.
 func TaskFrom(ctx context.Context) *Task {

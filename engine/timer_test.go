@@ -303,3 +303,53 @@ func TestACancelIsInTheLogWithItsActorAlsoWhenAnotherProcessObeysIt(t *testing.T
 	require.Equal(t, "wrong version", view.Head.Payload.End.Reason)
 	require.Equal(t, "cli", view.Head.Payload.End.Via)
 }
+
+func TestASleepingThreadThatIsEditedGoesOnFromTheNodeThatSlept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	fake := clock.NewFake(noon)
+	e := engine.New(b.sleeper(), b.store, engine.Options{Clock: fake})
+	_, err := e.Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	edited, err := e.Update(t.Context(), "t", engine.Edit{
+		Writes: []engine.Write{{Channel: "log", Value: "by hand"}}, By: engine.By{Actor: "ada", Via: "cli", Reason: "late"},
+	})
+	require.NoError(t, err)
+	require.Equal(t, engine.Running, edited.Turn.Status, "the timer stands on a base that is gone")
+	view, err := e.State(t.Context(), "t", 0)
+	require.NoError(t, err)
+	require.Empty(t, view.Waits())
+	require.Equal(t, "ada", view.Head.Actor)
+	require.Equal(t, "late", view.Head.Payload.Edit.Reason)
+	require.Equal(t, "cli", view.Head.Payload.Edit.Via)
+	turn, err := e.Resume(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, engine.Sleeping, turn.Status, "it sleeps anew")
+	view, err = e.State(t.Context(), "t", 0)
+	require.NoError(t, err)
+	require.Equal(t, noon.Add(time.Hour), *view.Waits()[0].Wait.Until)
+	fake.Advance(time.Hour)
+	turn, err = e.Resume(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, []any{"a", "by hand", "slept", "b"}, turn.State["log"])
+	b.verify()
+}
+
+func TestAQuestionThatNobodyHereCanBeAskedIsNotSleptOver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	fake := clock.NewFake(noon)
+	d := b.chain("a")
+	d.InterruptBefore = []engine.Gate{{Node: "a", Deadline: time.Hour}}
+	e := engine.New(b.compile(d), b.store, engine.Options{Clock: fake, Sleep: true})
+	turn, err := e.Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	require.Equal(t, engine.Paused, turn.Status)
+	turn, err = e.Resume(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, engine.Paused, turn.Status)
+	view, err := e.State(t.Context(), "t", 0)
+	require.NoError(t, err)
+	require.Nil(t, view.Thread.Owner)
+	b.verify()
+}

@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
 // Edit is a change of state by hand.
@@ -30,7 +28,7 @@ type Edited struct {
 
 // Update changes the state of a thread at rest and appends it to its log. Open
 // questions become void: gates are asked again, on the new state; a node that
-// asked runs again from its top. Results and effects of the step that was under
+// asked, or slept, runs again from its top. Results and effects of the step that was under
 // way do not count any more.
 func (e *Engine) Update(ctx context.Context, thread string, edit Edit) (*Edited, error) {
 	if e.store == nil {
@@ -77,7 +75,7 @@ func (r *run) update(ctx context.Context, edit Edit) (*Edited, error) {
 	r.apply(changed)
 	entry := r.standing(KindUpdate)
 	entry.Payload.Ops = r.graph.stored(ops)
-	entry.Actor = or(edit.By.Actor, osUser())
+	entry.Actor, entry.Payload.Edit = or(edit.By.Actor, osUser()), edit.By.record()
 	edited := &Edited{}
 	if edit.Node != "" {
 		if edited.Dropped, err = r.asNode(entry, edit.Node); err != nil {
@@ -85,7 +83,7 @@ func (r *run) update(ctx context.Context, edit Edit) (*Edited, error) {
 		}
 	}
 	status := r.thread.Status
-	if status == Paused || (edit.Node != "" && len(entry.Next) > 0) {
+	if status == Paused || status == Sleeping || (edit.Node != "" && len(entry.Next) > 0) {
 		status = Running
 	}
 	entries := r.atRest(entry, status)
@@ -99,6 +97,7 @@ func (r *run) update(ctx context.Context, edit Edit) (*Edited, error) {
 		return nil, fmt.Errorf("update thread %s: %w", r.thread.ID, err)
 	}
 	edited.Turn = r.result()
+	edited.Turn.Elsewhere = r.waitsElsewhere()
 	r.questionEvents(entries)
 	return edited, nil
 }
@@ -114,7 +113,7 @@ func (r *run) standing(kind Kind) *Entry {
 	if base.Payload.Routes == nil {
 		return entry
 	}
-	p := plan{gates: map[string]*interrupt.Answer{}, shown: map[string]any{}}
+	var p plan
 	var known []asked // a fork copies no answers
 	if kind == KindUpdate {
 		known = slices.DeleteFunc(r.asked(), func(q asked) bool { return q.answer == nil || q.void })
@@ -209,7 +208,7 @@ func (e *Engine) fork(ctx context.Context, source string, seq int64, into string
 		return nil, fmt.Errorf("fork %s: %w", CheckpointID(source, view.Head.Seq), err)
 	}
 	entry := at.standing(KindFork)
-	entry.Actor = or(by.Actor, osUser())
+	entry.Actor, entry.Payload.Edit = or(by.Actor, osUser()), by.record()
 	entry.Payload.From, entry.Payload.State, entry.Payload.Input = CheckpointID(source, view.Head.Seq), maps.Clone(view.State), input
 	status := Running
 	if view.Head.Status.Over() {
@@ -251,7 +250,16 @@ func (e *Engine) fork(ctx context.Context, source string, seq int64, into string
 		return nil, fmt.Errorf("fork into %s: %w", into, err)
 	}
 	r.questionEvents(entries)
-	return r.result(), nil
+	turn = r.result()
+	turn.Elsewhere = r.waitsElsewhere()
+	return turn, nil
+}
+
+// waitsElsewhere reports whether a living process waits with the thread, which
+// takes in what was appended at rest and goes on.
+func (r *run) waitsElsewhere() bool {
+	owner := r.thread.Owner
+	return owner != nil && owner.Alive
 }
 
 // inputAt is the record of how the turn of a checkpoint began.

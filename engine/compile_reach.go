@@ -1,0 +1,78 @@
+package engine
+
+import "slices"
+
+// checkReach finds nodes that nothing leads to, and nodes from which nothing
+// leads to the end. A node may leave by Goto, which nobody can see here; so
+// a node in Go is never said to be a trap, and is only warned about when
+// nothing leads to it.
+func (c *compiler) checkReach() {
+	forward := map[string][]string{Start: c.g.entries}
+	for name, n := range c.g.nodes {
+		next := slices.Clone(n.plain)
+		if n.route != nil {
+			next = nil
+			if n.route.Routes == nil {
+				next = append(sortedKeys(c.g.nodes), End)
+			}
+			for _, to := range n.route.Routes {
+				next = append(next, to)
+			}
+		} else if len(n.plain) == 0 {
+			next = []string{End}
+		}
+		if n.OnError != "" {
+			next = append(next, n.OnError)
+		}
+		for _, gates := range []map[string]Gate{c.g.before, c.g.after} {
+			if to := gates[name].OnReject; to != "" {
+				next = append(next, to)
+			}
+		}
+		forward[name] = next
+	}
+	for _, e := range c.assumed {
+		forward[e.From] = append(slices.Clone(forward[e.From]), e.To)
+	}
+	canGoto := slices.ContainsFunc(sortedKeys(c.g.nodes), func(n string) bool { return c.g.nodes[n].Type == "go" })
+	reached := reach(Start, forward)
+	backward := map[string][]string{}
+	for from, targets := range forward {
+		for _, to := range targets {
+			backward[to] = append(backward[to], from)
+		}
+	}
+	ends := reach(End, backward)
+	for _, name := range sortedKeys(c.g.nodes) {
+		at := "/nodes/" + EscapePointer(name)
+		if !reached[name] && len(c.g.entries) > 0 {
+			if canGoto {
+				c.warn(at, "node %s is unreachable, unless a node goes to it with Goto", name)
+			} else {
+				c.problem(at, "", "node %s is unreachable: no edge leads to it", name)
+			}
+		}
+		if !ends[name] {
+			if canGoto {
+				c.warn(at, "no way leads from node %s to %s, unless a node leaves with Goto", name, End)
+			} else {
+				c.problem(at, "", "no way leads from node %s to %s", name, End)
+			}
+		}
+	}
+}
+
+func reach(from string, edges map[string][]string) map[string]bool {
+	seen := map[string]bool{from: true}
+	queue := []string{from}
+	for len(queue) > 0 {
+		for _, to := range edges[queue[0]] {
+			if !seen[to] {
+				seen[to] = true
+				queue = append(queue, to)
+			}
+		}
+		queue = queue[1:]
+	}
+	return seen
+}
