@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/holdfast-agent/holdfast/internal/value"
 )
@@ -13,23 +15,7 @@ import (
 func canonicalForm(g *Graph) ([]byte, error) {
 	channels := map[string]any{}
 	for name, ch := range g.channels {
-		c := map[string]any{"reducer": ch.Reducer}
-		if ch.Initial != nil {
-			c["initial"] = ch.initial
-		}
-		if ch.Reduce != nil {
-			c["x-go"] = true
-		}
-		switch {
-		case ch.Keep == 1:
-			c["retention"] = "latest"
-		case ch.Keep > 1:
-			c["retention"], c["retention_limit"] = "bounded", ch.Keep
-		}
-		if ch.Ephemeral {
-			c["persistence"] = "ephemeral"
-		}
-		channels[name] = c
+		channels[name] = ch.canonical()
 	}
 	nodes := map[string]any{}
 	versions := map[string]any{}
@@ -40,46 +26,9 @@ func canonicalForm(g *Graph) ([]byte, error) {
 	}
 	for _, name := range g.Nodes() {
 		n := g.nodes[name]
-		c := map[string]any{}
-		for k, v := range n.Config {
-			c[k] = v
-		}
-		c["type"] = n.Type
-		c["on_crash"] = string(n.OnCrash)
-		if sub := n.Subgraph; sub != nil {
-			definition, err := value.Decode(sub.Graph.canonical)
-			if err != nil {
-				return nil, err
-			}
-			c["definition"] = definition
-			if sub.Input != nil {
-				c["input_map"] = sub.Input
-			}
-			if sub.Output != nil {
-				c["output_map"] = sub.Output
-			}
-		}
-		if n.Retry != nil && n.Retry != g.retry {
-			c["retry_policy"] = n.Retry.canonical()
-		}
-		if n.Timeout != nil {
-			c["on_timeout"] = or(string(n.Timeout.On), string(TimeoutFail))
-			if n.Timeout.Run > 0 {
-				c["run_timeout"] = n.Timeout.Run.String()
-			}
-			if n.Timeout.Idle > 0 {
-				c["idle_timeout"] = n.Timeout.Idle.String()
-			}
-		}
-		if n.OnError != "" {
-			c["on_error"] = n.OnError
-		}
-		if n.Barrier != nil {
-			barrier := map[string]any{"wait_for": n.Barrier.WaitFor}
-			if n.Barrier.Min > 0 {
-				barrier["min"] = n.Barrier.Min
-			}
-			c["barrier"] = barrier
+		c, err := n.canonical(g)
+		if err != nil {
+			return nil, err
 		}
 		nodes[name] = c
 		versions[n.Type] = max(n.Version, toInt(versions[n.Type]))
@@ -87,23 +36,16 @@ func canonicalForm(g *Graph) ([]byte, error) {
 			edges = append(edges, map[string]any{"from": name, "to": to})
 		}
 		if n.route != nil {
-			e := map[string]any{"from": name, "condition": n.route.Condition}
-			if n.route.Condition == "" {
-				e["x-go"] = true
-			}
-			if n.route.Routes != nil {
-				routes := map[string]any{}
-				for k, v := range n.route.Routes {
-					routes[k] = v
-				}
-				e["routes"] = routes
-			}
-			conditional = append(conditional, e)
+			conditional = append(conditional, n.route.canonical())
 		}
 	}
 	doc := map[string]any{
 		"schema_version": 1, "name": g.name, "channels": channels, "nodes": nodes, "edges": edges,
 		"x-types": versions,
+	}
+	if g.lenient {
+		// What it was only warned about would be mistakes otherwise.
+		doc["schema_version"] = 0
 	}
 	if g.retry != nil {
 		doc["retry_policy"] = g.retry.canonical()
@@ -122,6 +64,86 @@ func canonicalForm(g *Graph) ([]byte, error) {
 		return nil, fmt.Errorf("the graph cannot be written as JSON: %w", err)
 	}
 	return b, nil
+}
+
+func (c *channel) canonical() map[string]any {
+	out := map[string]any{"reducer": c.Reducer}
+	if c.Initial != nil {
+		out["initial"] = c.initial
+	}
+	if c.Reduce != nil {
+		out["x-go"] = true
+	}
+	switch {
+	case c.Keep == 1:
+		out["retention"] = "latest"
+	case c.Keep > 1:
+		out["retention"], out["retention_limit"] = "bounded", c.Keep
+	}
+	if c.Ephemeral {
+		out["persistence"] = "ephemeral"
+	}
+	return out
+}
+
+func (n *node) canonical(g *Graph) (map[string]any, error) {
+	out := map[string]any{}
+	for k, v := range n.Config {
+		out[k] = v
+	}
+	out["type"] = n.Type
+	out["on_crash"] = string(n.OnCrash)
+	if sub := n.Subgraph; sub != nil {
+		definition, err := value.Decode(sub.Graph.canonical)
+		if err != nil {
+			return nil, err
+		}
+		out["definition"] = definition
+		if sub.Input != nil {
+			out["input_map"] = sub.Input
+		}
+		if sub.Output != nil {
+			out["output_map"] = sub.Output
+		}
+	}
+	if n.Retry != g.retry {
+		out["retry_policy"] = n.Retry.canonical()
+	}
+	if n.Timeout != nil {
+		out["on_timeout"] = or(string(n.Timeout.On), string(TimeoutFail))
+		if n.Timeout.Run > 0 {
+			out["run_timeout"] = n.Timeout.Run.String()
+		}
+		if n.Timeout.Idle > 0 {
+			out["idle_timeout"] = n.Timeout.Idle.String()
+		}
+	}
+	if n.OnError != "" {
+		out["on_error"] = n.OnError
+	}
+	if n.Barrier != nil {
+		barrier := map[string]any{"wait_for": slices.Sorted(slices.Values(n.Barrier.WaitFor))}
+		if n.Barrier.Min > 0 {
+			barrier["min"] = n.Barrier.Min
+		}
+		out["barrier"] = barrier
+	}
+	return out, nil
+}
+
+func (e *ConditionalEdge) canonical() map[string]any {
+	out := map[string]any{"from": e.From, "condition": e.Condition}
+	if e.Condition == "" {
+		out["x-go"] = true
+	}
+	if e.Routes != nil {
+		routes := map[string]any{}
+		for k, v := range e.Routes {
+			routes[k] = v
+		}
+		out["routes"] = routes
+	}
+	return out
 }
 
 func canonicalGates(gates map[string]Gate) []any {
@@ -154,7 +176,20 @@ func toInt(v any) int {
 
 func (p Retry) canonical() map[string]any {
 	return map[string]any{
-		"max_retries": p.MaxRetries, "initial_delay_ms": p.InitialDelay.Milliseconds(),
-		"backoff_multiplier": p.Multiplier, "max_delay_ms": p.MaxDelay.Milliseconds(), "jitter": p.Jitter,
+		"max_retries": p.MaxRetries, "initial_delay_ms": milliseconds(p.InitialDelay),
+		"backoff_multiplier": p.Multiplier, "max_delay_ms": milliseconds(p.MaxDelay), "jitter": p.Jitter,
 	}
+}
+
+// milliseconds is a time as files write it: an integer where it is one. What is
+// less than a microsecond is no time at all: it is how a file's 0 is kept apart
+// from the default.
+func milliseconds(d time.Duration) any {
+	switch {
+	case d < time.Microsecond:
+		return 0
+	case d%time.Millisecond == 0:
+		return d.Milliseconds()
+	}
+	return float64(d) / float64(time.Millisecond)
 }

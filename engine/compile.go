@@ -18,9 +18,12 @@ type Graph struct {
 	entries     []string
 	before      map[string]Gate
 	after       map[string]Gate
-	ephemeral   bool   // a channel is
-	joins       bool   // a node is a join
-	retry       *Retry // of nodes without one of their own
+	ephemeral   bool     // a channel is
+	joins       bool     // a node is a join
+	roams       bool     // a node may lead elsewhere than its edges say
+	lenient     bool     // as Definition.Lenient
+	retry       *Retry   // of nodes without one of their own
+	effects     *Effects // of all nodes together; nil: unknown
 	warnings    []Problem
 	canonical   []byte
 	fingerprint string
@@ -68,6 +71,7 @@ type Problem struct {
 	Pointer    string // where: an RFC 6901 pointer into the graph file
 	Message    string
 	Suggestion string // what was probably meant; may be empty
+	OfKey      bool   // it is about the last key of Pointer, not about its value
 	Line       int    // in the file it came from; 0 if unknown
 	Column     int
 }
@@ -114,7 +118,7 @@ func (e *CompileError) Is(target error) bool { return target == ErrInvalid }
 func Compile(d Definition) (*Graph, error) {
 	c := &compiler{d: d, g: &Graph{
 		name: d.Name, channels: map[string]*channel{}, nodes: map[string]*node{},
-		before: map[string]Gate{}, after: map[string]Gate{}, retry: d.Retry,
+		before: map[string]Gate{}, after: map[string]Gate{}, lenient: d.Lenient,
 	}}
 	if c.g.name == "" {
 		c.g.name = "unnamed_graph"
@@ -128,6 +132,7 @@ func Compile(d Definition) (*Graph, error) {
 	c.compileGates("interrupt_before", d.InterruptBefore, c.g.before)
 	c.compileGates("interrupt_after", d.InterruptAfter, c.g.after)
 	c.checkReach()
+	c.checkEffects()
 	c.g.warnings = append(slices.Clone(d.Warnings), c.g.warnings...)
 	if d.Place != nil {
 		for _, list := range [][]Problem{c.problems, c.g.warnings} {
@@ -189,8 +194,18 @@ func (c *compiler) problem(pointer, suggestion, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Pointer: pointer, Message: fmt.Sprintf(format, args...), Suggestion: suggestion})
 }
 
-func (c *compiler) warn(pointer, format string, args ...any) {
-	c.g.warnings = append(c.g.warnings, Problem{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
+func (c *compiler) warn(pointer, suggestion, format string, args ...any) {
+	c.g.warnings = append(c.g.warnings, Problem{Pointer: pointer, Message: fmt.Sprintf(format, args...), Suggestion: suggestion})
+}
+
+// finding is a mistake that would not keep the graph from running: a lenient
+// definition is only warned about it.
+func (c *compiler) finding(p Problem) {
+	if c.d.Lenient {
+		c.g.warnings = append(c.g.warnings, p)
+		return
+	}
+	c.problems = append(c.problems, p)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
@@ -29,7 +31,7 @@ func (c *compiler) compileEdges() {
 	for i, e := range c.d.Edges {
 		at := fmt.Sprintf("/edges/%d", i)
 		if seen[e] {
-			c.problem(at, "", "the edge from %s to %s is there twice", e.From, e.To)
+			c.finding(Problem{Pointer: at, Message: fmt.Sprintf("the edge from %s to %s is there twice", e.From, e.To)})
 			continue
 		}
 		seen[e] = true
@@ -72,7 +74,7 @@ func (c *compiler) compileConditional() {
 		default:
 			from.route = &e
 			if len(from.plain) > 0 {
-				c.warn(at, "node %s has conditional and plain edges: the plain ones are not followed", e.From)
+				c.warn(at, "", "node %s has conditional and plain edges: the plain ones are not followed", e.From)
 			}
 		}
 		if e.Route == nil {
@@ -86,6 +88,35 @@ func (c *compiler) compileConditional() {
 				c.assume(e.From, e.Routes[key])
 			}
 		}
+		if e.Labels != nil && len(e.Routes) > 0 {
+			c.checkLabels(at+"/routes", &e)
+		}
+	}
+}
+
+// checkLabels compares the keys that a condition can give with its routes.
+func (c *compiler) checkLabels(at string, e *ConditionalEdge) {
+	gives := strings.Join(e.Labels, " or ")
+	strangers := 0
+	for _, key := range sortedKeys(e.Routes) {
+		if key != DefaultRoute && !slices.Contains(e.Labels, key) {
+			strangers++
+			c.finding(Problem{Pointer: at + "/" + EscapePointer(key), OfKey: true, Suggestion: Nearest(key, e.Labels),
+				Message: fmt.Sprintf("the condition never gives %q; it gives %s", key, gives)})
+		}
+	}
+	if _, ok := e.Routes[DefaultRoute]; ok {
+		return
+	}
+	for _, label := range e.Labels {
+		if _, ok := e.Routes[label]; ok {
+			continue
+		}
+		if strangers--; strangers >= 0 {
+			continue // a key that was meant for it is reported already
+		}
+		c.finding(Problem{Pointer: at, Suggestion: "add a route for it, to " + End + " if the branch ends there",
+			Message: fmt.Sprintf("there is no route for %q, and the condition gives %s", label, gives)})
 	}
 }
 

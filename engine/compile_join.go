@@ -41,7 +41,8 @@ func (c *compiler) compileBarriers() {
 			case c.g.nodes[member] == nil:
 				c.unknownNode(place, member)
 			case !slices.Contains(into[name], member) && !c.mayGoTo(member) && !c.strays(member, name):
-				c.problem(place, "add an edge from "+member+" to "+name, "join %s waits for %s, which never leads to it: the join can never fill", name, member)
+				c.finding(Problem{Pointer: place, Suggestion: "add an edge from " + member + " to " + name,
+					Message: fmt.Sprintf("join %s waits for %s, which never leads to it: the join can never fill", name, member)})
 			}
 		}
 		for _, from := range into[name] {
@@ -69,10 +70,19 @@ func (c *compiler) strays(from, to string) bool {
 	return c.g.nodes[from].OnError == to || leads(c.d.InterruptBefore) || leads(c.d.InterruptAfter)
 }
 
+// roams reports whether the node may lead elsewhere than its edges say: by
+// Goto, which only code can. A subgraph leaves with GotoParent.
+func (n *node) roams() bool {
+	if n.Subgraph != nil && n.Subgraph.Graph != nil {
+		return n.Subgraph.Graph.roams
+	}
+	return n.Type == "go"
+}
+
 // mayGoTo reports whether a node may lead to others than its edges say.
 func (c *compiler) mayGoTo(name string) bool {
 	n := c.g.nodes[name]
-	return n.Type == "go" || (n.route != nil && n.route.Routes == nil)
+	return n.roams() || (n.route != nil && n.route.Routes == nil)
 }
 
 // warnUnequal finds nodes that plain edges of branches of unequal length lead
@@ -104,8 +114,8 @@ func (c *compiler) warnUnequal(into map[string][]string) {
 	}
 	for _, name := range sortedKeys(c.g.nodes) {
 		if n := c.g.nodes[name]; n.Barrier == nil && len(steps[name]) > 1 && len(into[name]) > 1 {
-			c.warn("/nodes/"+EscapePointer(name), "branches of unequal length lead to node %s: it runs once for each length; a barrier with wait_for: [%s] makes it run once",
-				name, strings.Join(into[name], ", "))
+			c.warn("/nodes/"+EscapePointer(name), "a barrier with wait_for: ["+strings.Join(into[name], ", ")+"] makes it run once",
+				"branches of unequal length lead to node %s: it runs once for each length", name)
 		}
 	}
 }

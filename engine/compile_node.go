@@ -38,6 +38,9 @@ func (c *compiler) compileNodes() {
 	if len(c.d.Nodes) == 0 {
 		c.problem("/nodes", "", "a graph needs at least one node")
 	}
+	if c.d.Retry != nil {
+		c.g.retry = c.checkRetry("/retry_policy", c.d.Retry)
+	}
 	for _, name := range sortedKeys(c.d.Nodes) {
 		at := "/nodes/" + EscapePointer(name)
 		n := &node{Node: c.d.Nodes[name], name: name, alone: []string{name}}
@@ -63,19 +66,10 @@ func (c *compiler) compileNodes() {
 		if n.Type == "" {
 			n.Type = "go"
 		}
-		if n.Retry == nil {
-			n.Retry = c.d.Retry
-		}
-		if n.Retry != nil && (n.Retry.MaxRetries < 0 || n.Retry.Jitter < 0 || n.Retry.Jitter > 1) {
-			c.problem(at+"/retry_policy", "", "a retry policy has at least 0 retries, and a jitter between 0 and 1")
-		}
-		if n.Timeout != nil {
-			switch n.Timeout.On {
-			case "", TimeoutFail, TimeoutRetry, TimeoutSkip:
-			default:
-				c.problem(at+"/on_timeout", Nearest(string(n.Timeout.On), []string{"fail", "retry", "skip"}), "unknown on_timeout %q; there are fail, retry, skip", n.Timeout.On)
-			}
-		}
+		c.compileRetry(at, n)
+		c.compileTimeout(at, n)
+		n.Effects = c.effectsOf(n)
+		c.g.roams = c.g.roams || n.roams()
 		c.g.nodes[name] = n
 	}
 }

@@ -1,6 +1,9 @@
 package engine
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // checkReach finds nodes that nothing leads to, and nodes from which nothing
 // leads to the end. A node may leave by Goto, which nobody can see here; so
@@ -34,7 +37,6 @@ func (c *compiler) checkReach() {
 	for _, e := range c.assumed {
 		forward[e.From] = append(slices.Clone(forward[e.From]), e.To)
 	}
-	canGoto := slices.ContainsFunc(sortedKeys(c.g.nodes), func(n string) bool { return c.g.nodes[n].Type == "go" })
 	reached := reach(Start, forward)
 	backward := map[string][]string{}
 	for from, targets := range forward {
@@ -46,17 +48,17 @@ func (c *compiler) checkReach() {
 	for _, name := range sortedKeys(c.g.nodes) {
 		at := "/nodes/" + EscapePointer(name)
 		if !reached[name] && len(c.g.entries) > 0 {
-			if canGoto {
-				c.warn(at, "node %s is unreachable, unless a node goes to it with Goto", name)
+			if c.g.roams {
+				c.warn(at, "", "node %s is unreachable, unless a node goes to it with Goto", name)
 			} else {
-				c.problem(at, "", "node %s is unreachable: no edge leads to it", name)
+				c.finding(Problem{Pointer: at, Message: fmt.Sprintf("node %s is unreachable: no edge leads to it", name)})
 			}
 		}
 		if !ends[name] {
-			if canGoto {
-				c.warn(at, "no way leads from node %s to %s, unless a node leaves with Goto", name, End)
+			if c.g.roams {
+				c.warn(at, "", "no way leads from node %s to %s, unless a node leaves with Goto", name, End)
 			} else {
-				c.problem(at, "", "no way leads from node %s to %s", name, End)
+				c.finding(Problem{Pointer: at, Message: fmt.Sprintf("no way leads from node %s to %s", name, End)})
 			}
 		}
 	}

@@ -15,17 +15,8 @@ import (
 
 // delay is the time before the attempt that follows the n-th failed one.
 func (p Retry) delay(n int) time.Duration {
-	initial, multiplier, most := p.InitialDelay, p.Multiplier, p.MaxDelay
-	if initial <= 0 {
-		initial = 100 * time.Millisecond
-	}
-	if multiplier <= 0 {
-		multiplier = 2
-	}
-	if most <= 0 {
-		most = 5 * time.Second
-	}
-	d := math.Min(float64(initial)*math.Pow(multiplier, float64(n-1)), float64(most))
+	p = p.filled()
+	d := math.Min(float64(p.InitialDelay)*math.Pow(p.Multiplier, float64(n-1)), float64(p.MaxDelay))
 	if p.Jitter > 0 {
 		d *= 1 + min(p.Jitter, 1)*(2*rand.Float64()-1)
 	}

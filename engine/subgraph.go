@@ -65,7 +65,7 @@ func (c *compiler) compileSubgraph(at string, n *node) {
 		side("/output_map", sub.Output[from], outer, "the parent")
 	}
 	if _, output := sub.channels(c.g); len(output) == 0 {
-		c.warn(at, "nothing of what subgraph %s writes comes back: it shares no channel with its parent, and output_map is empty", sub.Graph.name)
+		c.warn(at, "", "nothing of what subgraph %s writes comes back: it shares no channel with its parent, and output_map is empty", sub.Graph.name)
 	}
 }
 
