@@ -32,13 +32,16 @@ func (l *lineReader) next() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := l.r.ReadSlice('\n')
-		if len(line)+len(bytes.TrimRight(part, "\r\n")) > l.max {
+		if len(line)+len(part) > l.max+len("\r\n") {
 			return nil, l.skip(err)
 		}
 		line = append(line, part...)
 		switch {
 		case err == nil, errors.Is(err, io.EOF) && len(line) > 0:
-			return l.trim(line), nil
+			if line = l.trim(line); len(line) > l.max {
+				return nil, errLineTooLong
+			}
+			return line, nil
 		case errors.Is(err, bufio.ErrBufferFull):
 		default:
 			return nil, err
