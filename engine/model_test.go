@@ -630,3 +630,83 @@ func (m *model) visit(p *place, task string, n *nodeSpec, asks map[*place][]*ask
 		}
 	}
 }
+
+// update edits the state by hand, as the output of a node if one is named.
+func (m *model) update(text, node string) {
+	p := m.at
+	p.stands(slices.DeleteFunc(slices.Clone(p.asked), func(q *asking) bool { return q.answer == nil }))
+	p.log = append(p.log, text)
+	ready := p.ready
+	next := len(ready) > 0
+	if node != "" {
+		n := p.spec.by[node]
+		leads := []lead{{node, p.routesOf(n)}}
+		var arrivals, debts map[string][]string
+		ready, arrivals, debts = p.spec.advance(p.arrivals, p.debts, leads)
+		next = len(ready) > 0
+		p.routes, p.inputs = nil, nil
+		if n.after {
+			p.routes = leads
+		} else {
+			p.arrivals, p.debts = arrivals, debts
+		}
+	}
+	p.moves(ready)
+	if m.status.Over() && (node == "" || !next) {
+		m.bases = append(m.bases, p.clone())
+		m.commit(1)
+		return
+	}
+	m.settle()
+}
+
+// stands decides the gates behind a base, if these answers do.
+func (p *place) stands(asked []*asking) {
+	p.asked = asked
+	if p.routes == nil {
+		return
+	}
+	var leads []lead
+	rejected, refused := slices.Clone(p.rejected), p.refused
+	for _, l := range p.routes {
+		n, to := p.node(l.task), l.to
+		if n.after && to != nil {
+			q := p.find(interrupt.After, l.task, "")
+			if q == nil {
+				return
+			}
+			if q.answer.Choice != interrupt.Approve {
+				refused, rejected, to = true, append(rejected, n.name), nil
+				if other := n.rejects[interrupt.After]; other != "" {
+					to = []string{other}
+				}
+			}
+		}
+		leads = append(leads, lead{l.task, to})
+	}
+	p.ready, p.arrivals, p.debts = p.spec.advance(p.arrivals, p.debts, leads)
+	p.routes, p.rejected, p.refused = nil, rejected, refused
+}
+
+// fork goes on from a base, with the status of the row that was named.
+func (m *model) fork(from *place, status engine.Status) {
+	m.at = from.clone()
+	m.at.stands(nil)
+	m.at.moves(m.at.ready)
+	if status.Over() {
+		m.status = status
+		m.bases = append(m.bases, m.at.clone())
+		m.commit(1)
+		return
+	}
+	m.settle()
+}
+
+// wouldBe is what would be ready if every gate were approved.
+func (p *place) wouldBe() []string {
+	if p.routes == nil {
+		return p.ready
+	}
+	ready, _, _ := p.spec.advance(p.arrivals, p.debts, p.routes)
+	return ready
+}

@@ -3,7 +3,9 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-agent/holdfast/engine"
 	"github.com/holdfast-agent/holdfast/interrupt"
@@ -36,6 +38,8 @@ func askType() Type {
 			},
 			"answer_type": map[string]any{"enum": anys(answerTypes), "description": "the type of the answer; not together with choices"},
 			"output":      textSchema("the channel that the answer's value is written to; absent: none"),
+			"deadline":    durationSchema("how long the question may stay open before default is the answer"),
+			"default":     map[string]any{"description": "the answer at the deadline: one of the choices, or a value of answer_type; ${{ expression }} is replaced in its texts"},
 		}),
 		build: buildAsk,
 	}
@@ -64,6 +68,7 @@ func buildAsk(b *builder) engine.Node {
 	}
 	choices := b.choices()
 	answerType := b.answerType()
+	deadline, otherwise := b.deadline(choices, answerType)
 	output := b.output(func(reducer string) bool {
 		// What the answer is decides whether the channel can take it.
 		switch reducer {
@@ -84,7 +89,13 @@ func buildAsk(b *builder) engine.Node {
 		if err != nil {
 			return engine.Output{}, fmt.Errorf("data: %w", err)
 		}
-		answer, err := t.Ask(engine.Ask{Message: text, Data: shown, Choices: choices, Type: answerType})
+		byDefault, err := otherwise.make(t.State(), env)
+		if err != nil {
+			return engine.Output{}, fmt.Errorf("default: %w", err)
+		}
+		answer, err := t.Ask(engine.Ask{
+			Message: text, Data: shown, Choices: choices, Type: answerType, Deadline: deadline, Default: byDefault,
+		})
 		if err != nil || output == "" {
 			return engine.Output{}, err
 		}
@@ -183,6 +194,44 @@ func (b *builder) answerType() string {
 	return name
 }
 
+// deadline reads until when the question may be answered, and the answer that
+// it has then.
+func (b *builder) deadline(choices []interrupt.Choice, answerType string) (time.Duration, *jsonTemplate) {
+	t, otherwise := b.get("deadline"), b.t.get("default")
+	switch {
+	case t == nil && otherwise == nil:
+		return 0, nil
+	case t == nil:
+		b.d.wrong(otherwise, "add a deadline", "a default is the answer at a deadline, and node %s has none", b.name)
+		return 0, nil
+	case otherwise == nil:
+		b.d.wrong(t, "add default", "%s needs a default: the answer when nobody has given one until then", b.what("deadline"))
+		return 0, nil
+	}
+	d, text, ok := b.d.duration(t, b.what("deadline"))
+	if !ok {
+		return 0, nil
+	}
+	b.config["deadline"], b.config["default"] = text, b.d.data(otherwise)
+	if len(choices) > 0 {
+		// As in choices, an id counts as it is written.
+		id, ok := b.d.word(otherwise, b.what("default"))
+		if ok && !slices.ContainsFunc(choices, func(c interrupt.Choice) bool { return c.ID == id }) {
+			b.d.wrong(otherwise, "", "%s is none of the choices", b.what("default"))
+		}
+		b.config["default"] = id
+		return d, &jsonTemplate{value: id}
+	}
+	made := b.d.jsonTemplate(otherwise, inQuestion)
+	if made.literal() {
+		v, _ := made.make(nil, nil) // nothing in it can fail
+		if _, err := (interrupt.Question{Type: answerType}).Check(interrupt.Answer{Value: v}); err != nil {
+			b.d.wrong(otherwise, "", "%s is %s, and answer_type is %s", b.what("default"), otherwise.what(), answerType)
+		}
+	}
+	return d, made
+}
+
 // output reads the channel that a node writes; takes says which reducers can
 // take what it writes. A command must not run only for its result to be
 // refused.
@@ -196,6 +245,7 @@ func (b *builder) output(takes func(reducer string) bool) string {
 		return ""
 	}
 	b.config["output"] = name
+	b.d.effects.Writes = append(b.d.effects.Writes, name)
 	if reducer := b.d.def.Channels[name].Reducer; !takes(reducer) {
 		b.d.wrong(t, "", "channel %s has reducer %s and cannot take what node %s writes", name, reducer, b.name)
 	}

@@ -47,7 +47,7 @@ func TestAQuestionIsMadeFromTheChannels(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrNoStore)
 	require.ErrorContains(t, err, "Take 7?")
 
-	d := &decoder{places: map[string]place{}, bad: map[string]bool{}}
+	d := newDecoder("", "", false)
 	d.def.Channels = map[string]engine.Channel{"v": {}}
 	tr := d.readTree([]byte("{x: ['${{ v }}', 'v ${{ v }}', 1, {_k: null}], y: '${{ [v] }}', z: '$${{ v }}'}"))
 	made, err := d.jsonTemplate(tr, inQuestion).make(engine.State{"v": int64(7)}, nil)

@@ -17,7 +17,7 @@ var defaultGraph = sync.OnceValue(func() *engine.Graph {
 	if runtime.GOOS == "windows" {
 		text = strings.Replace(text, "[sh, -c,", "[cmd, /c,", 1)
 	}
-	g, err := load("the default agent", "default", []byte(text), true)
+	g, err := load(newDecoder("default", "", true), "the default agent", []byte(text))
 	if err != nil {
 		panic(err) // a mistake in this program, which a test finds
 	}

@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"context"
-	"strings"
 
 	"github.com/holdfast-agent/holdfast/engine"
 )
@@ -69,13 +68,10 @@ func (d *decoder) conditionalEdge(t *tree) {
 	if v := d.need(t, "from", what); v != nil {
 		e.From, _ = d.word(v, "from")
 	}
-	var cond *condition
 	if v := d.need(t, "condition", what); v != nil {
 		if text, ok := d.text(v, "condition"); ok {
 			e.Condition = text
-			if cond = d.condition(v, e.From); cond != nil {
-				e.Route = cond.route
-			}
+			d.condition(v, &e)
 		}
 	}
 	routes := d.need(t, "routes", what)
@@ -93,25 +89,5 @@ func (d *decoder) conditionalEdge(t *tree) {
 			to = engine.End // something that exists: the mistake is said already
 		}
 		e.Routes[k.name] = to
-	}
-	if cond != nil && cond.labels != nil {
-		d.checkRoutes(routes, cond)
-	}
-}
-
-// checkRoutes compares the keys of routes with what the condition can give.
-func (d *decoder) checkRoutes(routes *tree, cond *condition) {
-	hasDefault := routes.get(engine.DefaultRoute) != nil
-	for _, k := range routes.keys {
-		if k.name == engine.DefaultRoute || cond.gives(k.name) {
-			continue
-		}
-		d.mistake(k.at, below(routes.pointer, k.name), engine.Nearest(k.name, cond.labels),
-			"the condition never gives %q; it gives %s", k.name, strings.Join(cond.labels, " or "))
-	}
-	for _, label := range cond.labels {
-		if routes.get(label) == nil && !hasDefault {
-			d.warn(d.at(routes), routes.pointer, "", "there is no route for %q, nor a %s: the step fails when the condition gives it", label, engine.DefaultRoute)
-		}
 	}
 }

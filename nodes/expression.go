@@ -105,6 +105,7 @@ func (d *decoder) expression(t *tree, s span, w where) *program {
 		return nil
 	}
 	p := &program{source: strings.TrimSpace(s.text), code: code, reads: collect.reads}
+	d.effects.Reads = append(d.effects.Reads, p.reads...)
 	p.boolean = collect.root != nil && collect.root == reflect.TypeFor[bool]()
 	return p
 }

@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/holdfast-agent/holdfast/engine"
 )
@@ -14,8 +13,9 @@ var (
 	channelKeys     = []string{"reducer", "initial", "retention", "retention_limit", "persistence"}
 	edgeKeys        = []string{"from", "to"}
 	conditionalKeys = []string{"from", "type", "condition", "routes"}
-	gateKeys        = []string{"node", "message", "on_reject"}
-	retryKeys       = []string{"max_retries", "initial_delay_ms", "backoff_multiplier", "max_delay_ms"}
+	barrierKeys     = []string{"wait_for", "min"}
+	gateKeys        = []string{"node", "message", "on_reject", "deadline", "default"}
+	retryKeys       = []string{"max_retries", "initial_delay_ms", "backoff_multiplier", "max_delay_ms", "jitter", "jitter_pct"}
 )
 
 // SchemaVersion is the newest version of the format that is known.
@@ -27,8 +27,10 @@ func (d *decoder) graph(t *tree) {
 		d.wrong(t, "", "a graph file is an object with nodes and edges, not %s", t.what())
 		return
 	}
+	// A file without a version is as strict as one with the newest: who forgot
+	// the line wants to hear about mistakes. Inside of another definition the
+	// version is that one's.
 	if v := t.get("schema_version"); v == nil {
-		d.lenient = true
 	} else if n, ok := d.integer(v, "schema_version"); ok {
 		switch {
 		case n > SchemaVersion:
@@ -38,6 +40,7 @@ func (d *decoder) graph(t *tree) {
 		}
 		d.lenient = n == 0
 	}
+	d.def.Lenient = d.lenient
 	d.only(t, "the graph file", graphKeys)
 	if v := t.get("name"); v != nil {
 		if name, ok := d.text(v, "name"); ok {
@@ -63,81 +66,8 @@ func (d *decoder) graph(t *tree) {
 	d.def.InterruptBefore = d.gates(t.get("interrupt_before"), "interrupt_before")
 	d.def.InterruptAfter = d.gates(t.get("interrupt_after"), "interrupt_after")
 	if v := t.get("retry_policy"); v != nil && v.kind != nullKind {
-		d.retryPolicy(v)
+		d.def.Retry = d.retryPolicy(v)
 	}
-}
-
-func (d *decoder) readChannels(t *tree) {
-	if t.kind != objectKind {
-		d.wrong(t, "", "channels is an object of channels by name, not %s", t.what())
-		return
-	}
-	d.def.Channels = map[string]engine.Channel{}
-	for _, k := range t.keys {
-		d.def.Channels[k.name] = d.readChannel(k.value, k.name)
-	}
-}
-
-func (d *decoder) readChannel(t *tree, name string) (ch engine.Channel) {
-	if t.kind == nullKind {
-		return ch // "log:" and nothing else is a channel with everything by default
-	}
-	if !d.object(t, "channel "+name, channelKeys) {
-		return ch
-	}
-	if v := t.get("reducer"); v != nil {
-		ch.Reducer, _ = d.oneOf(v, "reducer", engine.Reducers())
-	}
-	if v := t.get("initial"); v != nil {
-		ch.Initial = d.data(v)
-	}
-	// What is kept, and where, changes what a graph means: it is refused
-	// rather than skipped. The values that say what happens anyway are fine.
-	for key, usual := range map[string]string{"retention": "unbounded", "persistence": "checkpoint", "retention_limit": ""} {
-		if v := t.get(key); v != nil && (usual == "" || v.raw != usual) {
-			d.wrong(v, "leave it out", "%s of channel %s is not supported yet", key, name)
-		}
-	}
-	return ch
-}
-
-func (d *decoder) retryPolicy(t *tree) {
-	if !d.object(t, "retry_policy", retryKeys) {
-		return
-	}
-	kept := map[string]any{}
-	for _, key := range retryKeys {
-		v := t.get(key)
-		if v == nil {
-			continue
-		}
-		if key == "backoff_multiplier" {
-			number := d.data(v)
-			f, isFloat := number.(float64)
-			n, isInteger := number.(int64)
-			if v.kind != numberKind || isFloat && f < 1 || isInteger && n < 1 {
-				d.wrong(v, "", "backoff_multiplier is a number of at least 1, not %s", orWhat(v))
-				continue
-			}
-			kept[key] = number
-			continue
-		}
-		n, ok := d.integer(v, key)
-		if ok && n < 0 {
-			d.wrong(v, "", "%s is not negative", key)
-		}
-		kept[key] = n
-	}
-	d.def.Extra = map[string]any{"retry_policy": kept}
-	d.warn(d.at(t), t.pointer, "", "retry_policy is kept, but not applied yet: a task that fails is not tried again by itself")
-}
-
-// orWhat is a scalar as written, else its kind.
-func orWhat(t *tree) string {
-	if t.raw != "" {
-		return t.raw
-	}
-	return t.what()
 }
 
 func (d *decoder) readNodes(t *tree) {
@@ -149,44 +79,6 @@ func (d *decoder) readNodes(t *tree) {
 	for _, k := range t.keys {
 		d.def.Nodes[k.name] = d.readNode(k.value, k.name)
 	}
-}
-
-func (d *decoder) gates(t *tree, list string) (gates []engine.Gate) {
-	if t == nil || t.kind == nullKind {
-		return nil
-	}
-	items, ok := d.list(t, list)
-	if !ok {
-		return nil
-	}
-	for _, item := range items {
-		// The place in the list stays the same for Compile, whatever is wrong.
-		gates = append(gates, d.gate(item, list))
-	}
-	return gates
-}
-
-func (d *decoder) gate(t *tree, list string) (g engine.Gate) {
-	if t.kind != objectKind {
-		g.Node, _ = d.word(t, "an entry of "+list)
-		return g
-	}
-	d.only(t, "an entry of "+list, gateKeys)
-	if v := d.need(t, "node", "an entry of "+list); v == nil {
-		d.bad[t.pointer] = true
-	} else if g.Node, _ = d.word(v, "node"); g.Node == "" {
-		d.bad[t.pointer] = true
-	}
-	if v := t.get("message"); v != nil {
-		g.Message, _ = d.text(v, "message")
-		if strings.Contains(g.Message, "${{") {
-			d.warn(d.at(v), v.pointer, "what the node is about to do is shown beside it", "the message of a gate is shown as it is written: no ${{ }} is replaced in it")
-		}
-	}
-	if v := t.get("on_reject"); v != nil {
-		g.OnReject, _ = d.word(v, "on_reject")
-	}
-	return g
 }
 
 // readNode reads a node by its type. It always gives a node that Compile
@@ -210,25 +102,21 @@ func (d *decoder) readNode(t *tree, name string) engine.Node {
 		d.wrong(v, engine.Nearest(typeName, typeNames()), "unknown node type %q; there are %s", typeName, joinNames(typeNames()))
 		return stub
 	}
-	if v := t.get("barrier"); v != nil {
-		d.wrong(v, "leave it out", "barrier of node %s is not supported yet", name)
-	}
-	known := append([]string{"type", "barrier"}, typ.keys()...)
-	d.only(t, "node "+name+" of type "+typ.Name, known)
+	d.only(t, "node "+name+" of type "+typ.Name, append(commonKeys(), typ.keys()...))
 	for _, key := range typ.required() {
 		d.need(t, key, "node "+name+" of type "+typ.Name)
 	}
 	b := &builder{d: d, t: t, name: name, config: map[string]any{}}
+	d.effects = &engine.Effects{}
 	node := typ.build(b)
 	node.Type, node.Version, node.Config = typ.Name, typ.Version, b.config
-	if v := t.get("on_crash"); v != nil {
-		if policy, ok := d.oneOf(v, "on_crash", []string{"ask", "retry", "fail"}); ok {
-			node.OnCrash = engine.OnCrash(policy)
+	if node.Subgraph == nil {
+		node.Effects = d.effects
+		if node.Run == nil {
+			node.Run, node.Effects = runsNothing, nil
 		}
 	}
-	if node.Run == nil {
-		node.Run = runsNothing
-	}
+	b.common(&node)
 	return node
 }
 

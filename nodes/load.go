@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -18,11 +19,12 @@ import (
 // *engine.CompileError with every mistake of the file, in the order of their
 // places.
 func Load(name string, data []byte) (*engine.Graph, error) {
-	return load(name, name, data, false)
+	return load(newDecoder(name, "", false), name, data)
 }
 
 // LoadFile is Load for a file. A graph without name is called like the file,
-// without folder and extension.
+// without folder and extension, and its definitions may name other files,
+// relative to its folder.
 func LoadFile(path string) (*engine.Graph, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -34,23 +36,91 @@ func LoadFile(path string) (*engine.Graph, error) {
 		return nil, fmt.Errorf("graph file %s: %w", path, err)
 	}
 	base := filepath.Base(path)
-	return load(path, strings.TrimSuffix(base, filepath.Ext(base)), data, false)
+	d := newDecoder(strings.TrimSuffix(base, filepath.Ext(base)), filepath.Dir(path), false)
+	d.fromFile = true
+	d.includes.open = []string{filepath.Clean(path)}
+	return load(d, path, data)
 }
 
-// load is Load; label is for errors. own marks the graphs of this program,
-// which mean what a warning would be about.
-func load(label, name string, data []byte, own bool) (*engine.Graph, error) {
-	d := &decoder{own: own, places: map[string]place{}, bad: map[string]bool{}}
-	d.def.Name = name
-	d.def.Place = d.place
+// load is Load; label is for errors.
+func load(d *decoder, label string, data []byte) (*engine.Graph, error) {
+	g := d.read(data)
+	if g != nil && !d.own {
+		d.roundTrip(g, data)
+	}
+	if len(d.problems) > 0 {
+		d.sortProblems()
+		return nil, &engine.CompileError{Name: label, Problems: d.problems}
+	}
+	return g, nil
+}
+
+// roundTrip checks that the graph can be stored: a turn that is paused goes on
+// with what its canonical form says, so that must say the same.
+func (d *decoder) roundTrip(g *engine.Graph, data []byte) {
+	canonical := g.Canonical()
+	if bytes.Equal(canonical, data) {
+		return
+	}
+	again := newDecoder(g.Name(), "", false)
+	switch stored := again.read(canonical); {
+	case stored == nil:
+		d.mistake(place{1, 1}, "", "", "this graph cannot be stored, because its canonical form is no graph: %s", again.problems[0])
+	case stored.Fingerprint() != g.Fingerprint():
+		d.mistake(place{1, 1}, "", "", "this graph cannot be stored: its canonical form is another graph")
+	}
+}
+
+// decoder turns a tree into a definition and collects what is wrong.
+type decoder struct {
+	own      bool // a graph of this program, which means what a warning would be about
+	lenient  bool // schema_version 0: what keeps no graph from running is a warning
+	fromFile bool
+	dir      string // where files that a definition names are looked for
+	depth    int    // of subgraphs
+	root     string // the pointer of the definition in its file
+	nested   int    // bytes of the subgraphs
+	includes *includes
+
+	lines    []string
+	def      engine.Definition
+	places   map[string]place // by pointer
+	keys     map[string]place // of the last key of a pointer
+	bad      map[string]bool  // pointers with a mistake
+	problems []engine.Problem
+	warnings []engine.Problem
+	effects  *engine.Effects // of the node, or the condition, that is being read
+
+	// Where the edges of the definition stand in the file.
+	edgeAt, conditionalAt []string
+}
+
+// newDecoder makes a decoder of a graph that is called name unless it says
+// otherwise.
+func newDecoder(name, dir string, own bool) *decoder {
+	d := &decoder{
+		own: own, dir: dir, places: map[string]place{}, keys: map[string]place{}, bad: map[string]bool{},
+		includes: &includes{done: map[string]*engine.Graph{}}, effects: &engine.Effects{},
+	}
+	d.def.Name, d.def.Place = name, d.place
+	return d
+}
+
+// read makes a graph of a text; nil if it has mistakes.
+func (d *decoder) read(data []byte) *engine.Graph {
 	t := d.readTree(data)
 	if t == nil {
-		return nil, d.failed(label)
+		return nil
 	}
+	return d.compile(t)
+}
+
+// compile makes a graph of a definition; nil if it has mistakes.
+func (d *decoder) compile(t *tree) *engine.Graph {
 	d.index(t)
 	d.graph(t)
 	if len(d.problems) > 0 && t.kind != objectKind {
-		return nil, d.failed(label)
+		return nil
 	}
 	d.def.Warnings = d.warnings
 	g, err := engine.Compile(d.def)
@@ -61,31 +131,15 @@ func load(label, name string, data []byte, own bool) (*engine.Graph, error) {
 				d.problems = append(d.problems, p)
 			}
 		}
-	} else if err != nil {
-		return nil, err
 	}
 	if len(d.problems) > 0 || err != nil {
-		return nil, d.failed(label)
+		return nil
 	}
-	return g, nil
+	return g
 }
 
-// decoder turns a tree into a definition and collects what is wrong.
-type decoder struct {
-	own      bool
-	lenient  bool // schema_version 0: unknown keys are warnings
-	lines    []string
-	def      engine.Definition
-	places   map[string]place // by pointer
-	bad      map[string]bool  // pointers with a mistake
-	problems []engine.Problem
-	warnings []engine.Problem
-
-	// Where the edges of the definition stand in the file.
-	edgeAt, conditionalAt []string
-}
-
-func (d *decoder) failed(label string) error {
+// sortProblems puts the mistakes in the order of their places.
+func (d *decoder) sortProblems() {
 	slices.SortStableFunc(d.problems, func(a, b engine.Problem) int {
 		switch p, q := (place{a.Line, a.Column}), (place{b.Line, b.Column}); {
 		case p.before(q):
@@ -95,7 +149,6 @@ func (d *decoder) failed(label string) error {
 		}
 		return strings.Compare(a.Pointer, b.Pointer)
 	})
-	return &engine.CompileError{Name: label, Problems: d.problems}
 }
 
 func (d *decoder) mistake(at place, pointer, suggestion, format string, args ...any) {
@@ -125,6 +178,7 @@ func (d *decoder) index(t *tree) {
 		d.index(item)
 	}
 	for _, k := range t.keys {
+		d.keys[k.value.pointer] = k.at
 		if k.value.kind == listKind || k.value.kind == objectKind {
 			d.places[k.value.pointer] = k.at
 		}
@@ -144,6 +198,7 @@ func (d *decoder) place(p engine.Problem) engine.Problem {
 	if p.Line > 0 {
 		return p
 	}
+	inEdge := false
 	for prefix, list := range map[string][]string{"/edges/": d.edgeAt, "/conditional_edges/": d.conditionalAt} {
 		rest, ok := strings.CutPrefix(p.Pointer, prefix)
 		if !ok {
@@ -151,12 +206,19 @@ func (d *decoder) place(p engine.Problem) engine.Problem {
 		}
 		number, tail, more := strings.Cut(rest, "/")
 		if i, err := strconv.Atoi(number); err == nil && i < len(list) {
-			p.Pointer = list[i]
+			inEdge, p.Pointer = true, list[i]
 			if more {
 				p.Pointer += "/" + tail
 			}
 		}
 		break
+	}
+	if !inEdge {
+		p.Pointer = d.root + p.Pointer
+	}
+	if at, ok := d.keys[p.Pointer]; ok && p.OfKey {
+		p.Line, p.Column = at.line, at.column
+		return p
 	}
 	for at := p.Pointer; ; at = at[:strings.LastIndexByte(at, '/')] {
 		if found, ok := d.places[at]; ok {

@@ -34,7 +34,9 @@ func buildSet(b *builder) engine.Node {
 	programs := map[string]*program{}
 	var names []string
 	for _, k := range t.keys {
-		b.d.declared(k.at, k.value.pointer, k.name)
+		if b.d.declared(k.at, k.value.pointer, k.name) {
+			b.d.effects.Writes = append(b.d.effects.Writes, k.name)
+		}
 		source, ok := b.expressionText(k.value)
 		if !ok {
 			continue

@@ -176,6 +176,24 @@ func (d *decoder) jsonTemplate(t *tree, w where) *jsonTemplate {
 	return &jsonTemplate{value: t.value}
 }
 
+// literal reports whether no text in it holds an expression.
+func (j *jsonTemplate) literal() bool {
+	if j.text != nil && !j.text.literal() {
+		return false
+	}
+	for _, e := range j.list {
+		if !e.literal() {
+			return false
+		}
+	}
+	for _, e := range j.object {
+		if !e.literal() {
+			return false
+		}
+	}
+	return true
+}
+
 func (j *jsonTemplate) make(s engine.State, extra map[string]any) (any, error) {
 	switch {
 	case j == nil:

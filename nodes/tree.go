@@ -70,7 +70,7 @@ func isAnnotation(key string) bool {
 
 // move gives a copy of the tree at another pointer: an alias stands for it.
 func (t *tree) move(pointer string, budget *int) *tree {
-	*budget--
+	*budget -= 1 + len(t.raw)/64 // a long text that is used often counts as several
 	c := *t
 	c.pointer = pointer
 	if *budget < 0 {

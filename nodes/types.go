@@ -12,14 +12,15 @@ type Type struct {
 	Name    string
 	Version int    // part of a graph's fingerprint
 	Doc     string // one paragraph
-	// Schema is the JSON Schema of the node's configuration, without type.
+	// Schema is the JSON Schema of the keys of its own: those that every node
+	// has are in CommonSchema, and both together in Schema.
 	Schema map[string]any
 
 	build func(*builder) engine.Node
 }
 
 // Types lists the node types, by name.
-func Types() []Type { return []Type{askType(), execType(), setType()} }
+func Types() []Type { return []Type{askType(), execType(), setType(), subgraphType()} }
 
 func typeNamed(name string) *Type {
 	for _, t := range Types() {
@@ -61,16 +62,8 @@ func (t *Type) required() []string {
 
 // schema makes the schema of a configuration.
 func schema(required []any, properties map[string]any) map[string]any {
-	properties["on_crash"] = map[string]any{
-		"enum":        []any{"ask", "retry", "fail"},
-		"description": "what to do with work of which nobody knows whether it was done: ask a person, run it again, or fail",
-	}
 	return map[string]any{
 		"type": "object", "properties": properties, "required": required, "additionalProperties": false,
-		"patternProperties": map[string]any{"^(_|x-)": true},
+		"patternProperties": annotationSchema(),
 	}
-}
-
-func textSchema(description string) map[string]any {
-	return map[string]any{"type": "string", "description": description}
 }

@@ -102,7 +102,7 @@ func (a *app) answer(cmd *cobra.Command, arg string, f answerFlags) error {
 	ctx, stop := a.interruptible(cmd.Context())
 	defer stop()
 	return a.looking(ctx, func(s *store.Store) error {
-		e := a.engine(nil, s, engine.Options{Ask: a.asker(f.as, false)})
+		e := a.engine(nil, s, engine.Options{Ask: a.asker(f.as, false), Sleep: true})
 		view, err := s.At(ctx, thread, 0)
 		if err != nil {
 			return err
@@ -130,6 +130,7 @@ func (a *app) giveAnswer(ctx context.Context, e *engine.Engine, view *engine.Vie
 		}
 		return turn, err
 	}
+	a.screen.waits(view.Waits())
 	turn, err := e.Resume(ctx, thread, answer)
 	if errors.Is(err, engine.ErrBusy) {
 		// Somebody moves the thread, so the question is not open: what became

@@ -18,6 +18,9 @@ func (a *app) conclude(ctx context.Context, s *store.Store, thread string, turn 
 	ctx = context.WithoutCancel(ctx) // after a stop there is still something to say
 	var paused *engine.PausedError
 	switch {
+	case errors.As(err, &paused) && len(paused.Questions) == 0:
+		a.screen.line("thread %s sleeps and took no input: wait for its end, or end the turn with %s", thread, a.command("cancel", thread))
+		return a.asleep(ctx, s, thread)
 	case errors.As(err, &paused):
 		a.screen.line("thread %s is paused and took no input: answer first, or end the turn with %s", thread, a.command("cancel", thread))
 		return a.pausedAt(paused.Questions)
@@ -30,11 +33,16 @@ func (a *app) conclude(ctx context.Context, s *store.Store, thread string, turn 
 		return err
 	}
 	switch turn.Status {
-	case engine.Paused, engine.Sleeping:
+	case engine.Paused:
 		if turn.Elsewhere {
 			a.screen.line("another process waits for the answer, and goes on with it")
 		}
 		return a.pausedAt(turn.Questions)
+	case engine.Sleeping:
+		if turn.Elsewhere {
+			a.screen.line("another process sleeps along, and goes on with it")
+		}
+		return a.asleep(ctx, s, thread)
 	case engine.Running:
 		if turn.Elsewhere {
 			a.screen.line("another process goes on with thread %s", thread)
@@ -58,6 +66,47 @@ func (a *app) pausedAt(questions []interrupt.Question) error {
 		a.answers(q)
 	}
 	return said(exitPaused)
+}
+
+// asleep says what a turn waits for that no person answers, and what goes on
+// with it.
+func (a *app) asleep(ctx context.Context, s *store.Store, thread string) error {
+	view, err := s.At(ctx, thread, 0)
+	if err != nil {
+		return err
+	}
+	a.screen.line("\nthe turn sleeps:")
+	waits := view.Waits()
+	a.screen.waits(waits)
+	for _, q := range waits {
+		if q.Wait.Signal != "" {
+			a.screen.line("to send the signal: %s", a.command("signal", thread, q.Wait.Signal))
+		}
+	}
+	a.screen.line("to wait with it, and go on:\n%s", a.command("resume", thread))
+	return said(exitPaused)
+}
+
+// stands says where a turn stands on which nothing was run, and what goes on
+// with it.
+func (a *app) stands(turn *engine.Turn) error {
+	resume := a.command("resume", turn.Thread)
+	switch {
+	case turn.Status == engine.Paused:
+		if turn.Elsewhere {
+			a.screen.line("another process waits for the answer, and goes on with it")
+		}
+		return a.pausedAt(turn.Questions)
+	case turn.Status == engine.Failed:
+		a.screen.line("its turn is failed; %s%s", retryHint, resume)
+	case turn.Status.Over():
+		a.screen.line("its turn is over (%s): the next input begins another", turn.Status)
+	case turn.Elsewhere:
+		a.screen.line("another process waits with the thread, and goes on with it")
+	default:
+		a.screen.line("nothing was run; this goes on with the turn:\n%s", resume)
+	}
+	return nil
 }
 
 // over says how a turn ended.

@@ -39,8 +39,8 @@ func (a *app) asker(actor string, yes bool) func(context.Context, interrupt.Ques
 // converse asks in the terminal until there is an acceptable answer. It ends
 // with ctx: the question was decided elsewhere, or the program is to stop.
 func (a *app) converse(ctx context.Context, q interrupt.Question) (interrupt.Answer, error) {
-	a.asking.Store(true)
-	defer a.asking.Store(false)
+	a.resting.Store(true)
+	defer a.resting.Store(false)
 	// What was typed before the question could be read does not answer it.
 	a.lines.discard()
 	a.screen.ask(q)
@@ -105,7 +105,7 @@ func (a *app) typed(ctx context.Context, prompt string) (string, error) {
 	case a.stopping():
 		a.screen.line("")
 	default:
-		a.screen.line("\nthe thread was changed elsewhere: this question is withdrawn")
+		a.screen.line("\nthis question is withdrawn: the thread was changed elsewhere, or the time is up")
 	}
 	return "", context.Cause(ctx)
 }

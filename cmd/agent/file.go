@@ -10,7 +10,6 @@ import (
 	"runtime"
 
 	"github.com/holdfast-agent/holdfast/engine"
-	"github.com/holdfast-agent/holdfast/nodes"
 	"github.com/holdfast-agent/holdfast/store"
 )
 
@@ -113,8 +112,7 @@ func closing(s *store.Store, err error) error {
 // engine makes the engine for turns of graph g, which may be nil for turns that
 // began earlier.
 func (a *app) engine(g *engine.Graph, s *store.Store, o engine.Options) *engine.Engine {
-	o.Events = a.screen.event
-	o.Load = nodes.Load
+	o.Events, o.Load = a.event, a.graphs.load
 	return engine.New(g, s, o)
 }
 

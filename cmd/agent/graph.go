@@ -124,7 +124,7 @@ func (a *app) graphShowCommand() *cobra.Command {
 		Example: "  agent graph show release.yaml > release.mmd",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: a.does(func(_ *cobra.Command, args []string) error {
-			graph, err := loadGraph(args)
+			graph, err := a.loadGraph(args)
 			if err != nil {
 				return &exitError{code: exitUsage, err: err}
 			}

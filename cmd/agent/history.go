@@ -26,18 +26,24 @@ type entryJSON struct {
 
 func (a *app) historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "history THREAD",
-		Short:   "List the entries of a thread's log, oldest first",
-		Example: "  agent history release-7\n  agent history release-7 --json",
+		Use:   "history THREAD",
+		Short: "List the entries of a thread's log, oldest first",
+		Long: `Lists the entries of a thread's log, oldest first; with --turns its turns, one a
+line: how each began, on whose word, and how it ended.`,
+		Example: "  agent history release-7\n  agent history release-7 --turns --json",
 		Args:    cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
+	turns := cmd.Flags().Bool("turns", false, "the turns, and not their entries")
 	cmd.RunE = a.does(func(cmd *cobra.Command, args []string) error {
 		thread, err := threadArg(args[0])
 		if err != nil {
 			return err
 		}
 		return a.looking(cmd.Context(), func(s *store.Store) error {
+			if *turns {
+				return a.turns(cmd.Context(), s, thread, *asJSON)
+			}
 			if *asJSON {
 				return eachEntry(cmd.Context(), s, thread, func(e engine.Entry) error {
 					return a.out.json(entryJSON{

@@ -39,6 +39,7 @@ func (q questionJSON) MarshalJSON() ([]byte, error) {
 		Shows      json.RawMessage    `json:"shows,omitempty"`
 		Doubt      *interrupt.Doubt   `json:"doubt,omitempty"`
 		Deadline   *string            `json:"deadline"`
+		Default    json.RawMessage    `json:"default,omitempty"`
 		AskedAt    string             `json:"asked_at"`
 	}{AskingNode: q.AskingNode, Choices: q.Options(), Type: q.Type, Doubt: q.Doubt, Deadline: deadline, AskedAt: jsonTime(q.AskedAt)}
 	if beside.Choices == nil {
@@ -46,6 +47,11 @@ func (q questionJSON) MarshalJSON() ([]byte, error) {
 	}
 	if q.Shows != nil {
 		if beside.Shows, err = value.Marshal(q.Shows); err != nil {
+			return nil, err
+		}
+	}
+	if q.Deadline != nil {
+		if beside.Default, err = value.Marshal(q.Default); err != nil {
 			return nil, err
 		}
 	}
@@ -100,11 +106,20 @@ func (a *app) inboxItem(q interrupt.Question) {
 		fmt.Fprintf(a.out, "  data: %s\n", oneLine(shorten(told(q.Payload.Data), 200)))
 	}
 	if q.Deadline != nil {
-		fmt.Fprintf(a.out, "  until %s\n", localTime(*q.Deadline))
+		fmt.Fprintf(a.out, "  until %s\n", oneLine(deadline(q)))
 	}
 	for _, c := range a.answerCommands(q) {
 		fmt.Fprintf(a.out, "  %s\n", c)
 	}
+}
+
+// ahead is how far away something in the future is.
+func ahead(at time.Time) string {
+	d := time.Until(at)
+	if d < time.Second {
+		return "now"
+	}
+	return "in " + age(d)
 }
 
 // age is how long ago something was, in its largest unit.

@@ -20,6 +20,9 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+
+	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/nodes"
 )
 
 func main() {
@@ -33,12 +36,13 @@ type app struct {
 	screen *screen
 	db     string // --db as given
 	dialog bool   // a person is there to be asked
+	graphs library
 
 	// begun says that a command began its own work: an error before that is
 	// about flags and arguments.
 	begun   bool
 	lines   *typedLines
-	asking  atomic.Bool // a dialog is open
+	resting atomic.Bool // a dialog is open, or the turn sleeps: nothing runs
 	stopped atomic.Bool // a signal to stop has come
 }
 
@@ -49,7 +53,14 @@ func newApp(stdin, stdout, stderr *os.File) *app {
 		screen: newScreen(stderr),
 		dialog: isTerminal(stdin) && isTerminal(stderr),
 		lines:  newTypedLines(stdin),
+		graphs: library{file: nodes.LoadFile, load: nodes.Load},
 	}
+}
+
+// library is where graphs come from.
+type library struct {
+	file func(path string) (*engine.Graph, error)
+	load func(name string, definition []byte) (*engine.Graph, error) // of the database
 }
 
 // run runs one command line and gives the exit code.

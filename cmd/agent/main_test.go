@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"agent": main})
+	testscript.Main(m, map[string]func(){"agent": programWithTestGraphs})
 }
 
 // TestScripts runs testdata/script: every command, exit code and message, with

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,12 +23,25 @@ type taskLine struct {
 // maxPartial is how much of a line without an end is kept back.
 const maxPartial = 8 << 10
 
+// event takes in an event of a turn: whether something runs, for who stops it,
+// and the progress, for who watches.
+func (a *app) event(ev engine.Event) {
+	switch ev.Type {
+	case engine.EventTurnStarted, engine.EventSleep, engine.EventAnswer:
+		a.resting.Store(ev.Status == engine.Sleeping)
+	}
+	a.screen.event(ev)
+}
+
 // event shows the progress of a turn.
 func (s *screen) event(ev engine.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if ev.Namespace == "" && ev.Entry != nil {
+		ev.Namespace = ev.Entry.Namespace // the parent writes what a subgraph asks
+	}
 	if ev.Namespace != "" && ev.Task != "" {
-		ev.Task = ev.Namespace + "/" + ev.Task // other graphs may have a node of that name
+		ev.Task = visit(ev.Namespace) + ev.Task // other graphs may have a node of that name
 	}
 	switch ev.Type {
 	case engine.EventTurnStarted:
@@ -63,11 +78,52 @@ func (s *screen) event(ev engine.Event) {
 			text, _, _ = strings.Cut(text, "\n") // what follows is for who debugs the node
 		}
 		s.raw("note: " + visible(text) + "\n")
+	case engine.EventStep:
+		for _, task := range slices.Sorted(maps.Keys(ev.Entry.Payload.Failures)) {
+			s.raw("note: " + oneLine(visit(ev.Namespace)+task) + " failed, and its error handler takes over\n")
+		}
+	case engine.EventSleep:
+		s.raw(oneLine(ev.Task+": "+waiting(*ev.Question)) + "\n")
 	case engine.EventAnswer:
 		if ev.Answer != nil {
 			s.raw(oneLine(answered(*ev.Answer)) + "\n")
 		}
 	}
+}
+
+// waits shows what a sleeping turn waits for.
+func (s *screen) waits(waits []interrupt.Question) {
+	for _, q := range waits {
+		s.line("%s: %s", q.Task, waiting(q))
+	}
+}
+
+// waiting says what a task waits for that no person answers.
+func waiting(q interrupt.Question) string {
+	switch at := q.Wakes(); {
+	case q.Wait.Signal == "":
+		return "sleeps until " + localTime(*at) + " (" + ahead(*at) + ")"
+	case at != nil:
+		return "waits for signal " + q.Wait.Signal + ", until " + localTime(*at) + " at the latest (" + ahead(*at) + ")"
+	}
+	return "waits for signal " + q.Wait.Signal
+}
+
+// visit is a namespace for a person: the nodes whose subgraphs were entered,
+// each with a slash behind it. The namespace itself (8:NODE@SEQ/...) also says
+// which visit it is, which matters to the log and not on a screen.
+func visit(namespace string) string {
+	path := ""
+	for namespace != "" {
+		size, rest, found := strings.Cut(namespace, ":")
+		n, err := strconv.Atoi(size)
+		if !found || err != nil || n < 0 || n > len(rest) {
+			return path + namespace + "/"
+		}
+		path += rest[:n] + "/"
+		_, namespace, _ = strings.Cut(rest[n:], "/")
+	}
+	return path
 }
 
 // output shows whole lines of what a task prints. Of a line that is written
@@ -157,6 +213,14 @@ func elapsed(d time.Duration) string {
 
 // answered says who answered what, and how.
 func answered(a interrupt.Answer) string {
+	switch a.Via {
+	case "clock":
+		return "the time of " + a.Question + " has come"
+	case "signal":
+		return "the signal of " + a.Question + " has come: " + shorten(compact(a.Value), 80) + ", by " + a.Actor
+	case "deadline":
+		return "the time of " + a.Question + " is up: " + shorten(compact(a.Value), 80)
+	}
 	text := "answered " + a.Question + ":"
 	if a.Choice != "" {
 		text += " " + a.Choice

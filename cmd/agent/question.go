@@ -42,8 +42,13 @@ func (s *screen) ask(q interrupt.Question) {
 		s.data(q.Payload.Data)
 	}
 	if q.Deadline != nil {
-		s.field("until", localTime(*q.Deadline))
+		s.field("until", deadline(q))
 	}
+}
+
+// deadline says until when a question is open, and what is the answer then.
+func deadline(q interrupt.Question) string {
+	return localTime(*q.Deadline) + " (" + ahead(*q.Deadline) + "), then the answer is " + compact(q.Default)
 }
 
 // seen reports whether this question is the one that was shown last.
@@ -62,6 +67,8 @@ func where(q interrupt.Question) string {
 		return "before node " + q.Payload.Node
 	case q.Payload.Kind == interrupt.After:
 		return "after node " + q.Payload.Node
+	case q.Wait != nil:
+		return "node " + q.AskingNode + " waits"
 	case q.AskingNode != "":
 		return "node " + q.AskingNode + " asks"
 	}

@@ -14,8 +14,9 @@ func (a *app) resumeCommand() *cobra.Command {
 		Use:   "resume THREAD",
 		Short: "Go on with a turn after a crash, a stop or a failure",
 		Long: `Goes on with a turn that a crash, a stop or a failure cut short: what finished is
-not done again. If questions are open it asks them in the terminal. A turn that is
-over, and did not fail, stays as it is; the exit code is that of the turn.`,
+not done again. If questions are open it asks them in the terminal. What a sleeping
+turn waits for and has come is handed over; what has not is waited for. A turn that
+is over, and did not fail, stays as it is; the exit code is that of the turn.`,
 		Example: `  agent resume release-7
   agent resume release-7 --take-over`,
 		Args: cobra.ExactArgs(1),
@@ -34,7 +35,8 @@ over, and did not fail, stays as it is; the exit code is that of the turn.`,
 				if status := before.Thread.Status; status.Over() && status != engine.Failed {
 					a.screen.line("the turn of thread %s is over (%s): nothing was changed", thread, status)
 				}
-				e := a.engine(nil, s, engine.Options{Ask: a.asker(as, false)})
+				a.screen.waits(before.Waits())
+				e := a.engine(nil, s, engine.Options{Ask: a.asker(as, false), Sleep: true})
 				move := func() (*engine.Turn, error) { return e.Resume(ctx, thread) }
 				if takeOver {
 					move = func() (*engine.Turn, error) { return e.TakeOver(ctx, thread) }
@@ -64,7 +66,7 @@ until that process has obeyed. A turn that is over gives exit code 4.`,
 			if err != nil {
 				return err
 			}
-			by.Via = "cli"
+			by.Via, by.Client = "cli", client()
 			ctx, stop := a.interruptible(cmd.Context())
 			defer stop()
 			return a.looking(ctx, func(s *store.Store) error {

@@ -30,8 +30,9 @@ func (a *app) rootCommand() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.PersistentFlags().StringVar(&a.db, "db", "", "the database `FILE`")
 	root.AddCommand(
-		a.runCommand(), a.answerCommand(), a.resumeCommand(), a.cancelCommand(),
-		a.threadsCommand(), a.showCommand(), a.historyCommand(), a.inboxCommand(),
+		a.serveCommand(), a.runCommand(), a.answerCommand(), a.resumeCommand(), a.cancelCommand(), a.signalCommand(),
+		a.forkCommand(), a.updateCommand(), a.deleteCommand(),
+		a.threadsCommand(), a.showCommand(), a.historyCommand(), a.diffCommand(), a.inboxCommand(),
 		a.auditCommand(), a.doctorCommand(), a.graphCommand(), a.nodesCommand(),
 	)
 	return root
@@ -94,11 +95,14 @@ func version() string {
 	return v + " " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH
 }
 
-// client names this program in the log.
-func client() string {
+// moduleVersion is the version alone.
+func moduleVersion() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "agent"
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
 	}
-	return "agent " + info.Main.Version
+	return info.Main.Version
 }
+
+// client names this program in the log.
+func client() string { return "agent " + moduleVersion() }

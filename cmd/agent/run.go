@@ -44,7 +44,8 @@ whose input is a shell command line that it asks about before it runs it.
 The turn's reply goes to stdout, all else to stderr. A turn of the thread that a
 crash cut short is finished first. A thread that is paused takes no input: the
 questions are shown and the exit code is 3. Without a terminal to ask in the turn
-pauses, and the last line is the command that answers.`,
+pauses, and the last line is the command that answers. A turn that sleeps is waited
+for.`,
 		Example: `  agent run --input 'ls -l'
   agent run release.yaml --thread release-7 --input 'version 1.2' --set 'targets=["eu","us"]'`,
 		Args: cobra.MaximumNArgs(1),
@@ -63,7 +64,7 @@ pauses, and the last line is the command that answers.`,
 }
 
 func (a *app) runTurn(cmd *cobra.Command, args []string, f runFlags) error {
-	graph, err := loadGraph(args)
+	graph, err := a.loadGraph(args)
 	if err != nil {
 		return a.graphMistakes(err)
 	}
@@ -92,7 +93,7 @@ func (a *app) runTurn(cmd *cobra.Command, args []string, f runFlags) error {
 }
 
 func (a *app) startTurn(ctx context.Context, s *store.Store, graph *engine.Graph, in engine.Input, f runFlags) error {
-	e := a.engine(graph, s, engine.Options{Ask: a.asker(f.as, f.yes)})
+	e := a.engine(graph, s, engine.Options{Ask: a.asker(f.as, f.yes), Sleep: true})
 	thread := f.thread
 	if thread == "" {
 		var err error
@@ -106,11 +107,11 @@ func (a *app) startTurn(ctx context.Context, s *store.Store, graph *engine.Graph
 }
 
 // loadGraph gives the graph that a command names, or the default agent.
-func loadGraph(args []string) (*engine.Graph, error) {
+func (a *app) loadGraph(args []string) (*engine.Graph, error) {
 	if len(args) == 0 {
 		return nodes.Default(), nil
 	}
-	return nodes.LoadFile(args[0])
+	return a.graphs.file(args[0])
 }
 
 // graphMistakes is the error of a graph that cannot be used.
@@ -121,25 +122,12 @@ func (a *app) graphMistakes(err error) error {
 // input makes the input of a turn from the flags.
 func input(graph *engine.Graph, f runFlags, hasText bool) (engine.Input, error) {
 	in := engine.Input{
-		Values: engine.Values{}, Actor: f.as, Via: "cli", Client: client(), MaxSteps: f.maxSteps,
+		Actor: f.as, Via: "cli", Client: client(), MaxSteps: f.maxSteps,
 		Title: title(f.input, graph.Name()),
 	}
-	for _, s := range f.set {
-		channel, text, found := strings.Cut(s, "=")
-		if !found || channel == "" {
-			return in, usage("--set %s: expected CHANNEL=JSON, such as --set 'count=3'", quote(s))
-		}
-		if _, twice := in.Values[channel]; twice {
-			return in, usage("--set %s: channel %s is set twice", quote(s), channel)
-		}
-		v, err := decodeJSON(text)
-		if err != nil {
-			return in, usage("--set %s: %w", channel, err)
-		}
-		in.Values[channel] = v
-	}
-	if !hasText {
-		return in, nil
+	var err error
+	if in.Values, err = channelValues(f.set); err != nil || !hasText {
+		return in, err
 	}
 	channel, v := inputChannel, any(f.input)
 	if !graph.HasChannel(inputChannel) {
@@ -154,6 +142,26 @@ func input(graph *engine.Graph, f runFlags, hasText bool) (engine.Input, error) 
 	}
 	in.Values[channel], in.Text = v, f.input
 	return in, nil
+}
+
+// channelValues reads --set CHANNEL=JSON.
+func channelValues(set []string) (engine.Values, error) {
+	values := engine.Values{}
+	for _, s := range set {
+		channel, text, found := strings.Cut(s, "=")
+		if !found || channel == "" {
+			return nil, usage("--set %s: expected CHANNEL=JSON, such as --set 'count=3'", quote(s))
+		}
+		if _, twice := values[channel]; twice {
+			return nil, usage("--set %s: channel %s is set twice", quote(s), channel)
+		}
+		v, err := decodeJSON(text)
+		if err != nil {
+			return nil, usage("--set %s: %w", channel, err)
+		}
+		values[channel] = v
+	}
+	return values, nil
 }
 
 // decodeJSON reads the JSON of a flag. Most mistakes are a text without quotes.

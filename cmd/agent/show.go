@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,6 +21,15 @@ type showJSON struct {
 	State     json.RawMessage `json:"state"`
 	Next      []string        `json:"next"`
 	Questions []questionJSON  `json:"questions"`
+	Waits     []waitJSON      `json:"waits,omitempty"`
+}
+
+// waitJSON is something that a sleeping turn waits for.
+type waitJSON struct {
+	Checkpoint string `json:"checkpoint_id"`
+	Node       string `json:"asking_node"`
+	Signal     string `json:"signal,omitempty"`
+	Until      string `json:"until,omitempty"`
 }
 
 func (a *app) showCommand() *cobra.Command {
@@ -43,6 +53,12 @@ questions; with @SEQ as they were right after that entry of its log.`,
 				return err
 			}
 			shown := newShowJSON(view, seq)
+			if seq > 0 {
+				// Another turn may have had another graph.
+				if shown.Graph, err = graphAt(cmd.Context(), s, view); err != nil {
+					return err
+				}
+			}
 			if *asJSON {
 				return a.shownAsJSON(shown)
 			}
@@ -57,19 +73,38 @@ func (a *app) shownAsJSON(v any) error {
 	return nil
 }
 
+// graphAt is the name of the graph of the turn that an entry belongs to.
+func graphAt(ctx context.Context, s *store.Store, view *engine.View) (name string, err error) {
+	name = view.Thread.GraphName
+	err = s.Entries(ctx, view.Thread.ID, view.InputSeq-1, 1, func(e engine.Entry) error {
+		if in := e.Payload.Input; in != nil {
+			name = in.Name
+		}
+		return nil
+	})
+	return name, err
+}
+
 func newShowJSON(view *engine.View, seq int64) showJSON {
 	out := showJSON{threadJSON: newThreadJSON(view.Thread), State: json.RawMessage(compact(view.State)), Next: []string{}, Questions: []questionJSON{}}
 	if view.State == nil {
 		out.State = json.RawMessage("{}")
 	}
 	if seq > 0 {
-		out.Status, out.Turn, out.Head, out.Updated = view.Head.Status, view.Head.Turn, view.Head.Seq, jsonTime(view.Head.At)
+		out.Status, out.Turn, out.Head, out.Updated, out.WakeAt = view.Head.Status, view.Head.Turn, view.Head.Seq, jsonTime(view.Head.At), ""
 	}
 	if base := view.Base(); base != nil && !view.Head.Status.Over() && base.Next != nil {
 		out.Next = base.Next
 	}
 	for _, q := range view.Open() {
 		out.Questions = append(out.Questions, newQuestionJSON(q))
+	}
+	for _, q := range view.Waits() {
+		w := waitJSON{Checkpoint: q.ID(), Node: q.AskingNode, Signal: q.Wait.Signal}
+		if at := q.Wakes(); at != nil {
+			w.Until = jsonTime(*at)
+		}
+		out.Waits = append(out.Waits, w)
 	}
 	return out
 }
@@ -88,7 +123,11 @@ func (a *app) show(view *engine.View, shown showJSON, seq int64) error {
 	row("thread", t.ID)
 	row("status", status)
 	row("title", t.Title)
-	row("graph", fmt.Sprintf("%s (%.12s)", t.GraphName, t.Graph))
+	if seq > 0 {
+		row("graph", shown.Graph)
+	} else {
+		row("graph", fmt.Sprintf("%s (%.12s)", t.GraphName, t.Graph))
+	}
 	row("turn", fmt.Sprintf("%d, step %d", shown.Turn, view.Head.Step))
 	row("head", engine.CheckpointID(t.ID, view.Head.Seq))
 	row("folder", t.Cwd)
@@ -115,13 +154,22 @@ func (a *app) show(view *engine.View, shown showJSON, seq int64) error {
 		if text := work(q.Shows); text != "" {
 			fmt.Fprintf(a.out, "  runs: %s\n", oneLine(text))
 		}
+		if q.Deadline != nil {
+			fmt.Fprintf(a.out, "  until %s\n", oneLine(deadline(q)))
+		}
 		if seq == 0 {
 			for _, c := range a.answerCommands(q) {
 				fmt.Fprintf(a.out, "  %s\n", c)
 			}
 		}
 	}
-	if seq == 0 && (shown.Status == engine.Failed || shown.Status == engine.Running && (t.Owner == nil || !t.Owner.Alive)) {
+	for _, q := range view.Waits() {
+		row("waits", q.Task+": "+waiting(q))
+		if seq == 0 && q.Wait.Signal != "" {
+			fmt.Fprintf(a.out, "to send the signal: %s\n", a.command("signal", t.ID, q.Wait.Signal))
+		}
+	}
+	if seq == 0 && (shown.Status == engine.Failed || shown.Status == engine.Sleeping && (t.Owner == nil || !t.Owner.Alive) || shown.Status == engine.Running && (t.Owner == nil || !t.Owner.Alive)) {
 		fmt.Fprintf(a.out, "to go on: %s\n", a.command("resume", t.ID))
 	}
 	return nil

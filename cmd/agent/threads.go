@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,12 +21,25 @@ type threadJSON struct {
 	Turn    int64         `json:"turn"`
 	Head    int64         `json:"head"`
 	Updated string        `json:"updated_at"`
+	WakeAt  string        `json:"wake_at,omitempty"` // the first deadline or timer
 }
 
 func newThreadJSON(t engine.Thread) threadJSON {
-	return threadJSON{
+	out := threadJSON{
 		Thread: t.ID, Status: t.Status, Graph: t.GraphName, Turn: t.Turn, Head: t.Head, Updated: jsonTime(t.UpdatedAt),
 	}
+	if at := wakes(t); at != nil {
+		out.WakeAt = jsonTime(*at)
+	}
+	return out
+}
+
+// wakes is when a thread at rest goes on, or is decided, by itself.
+func wakes(t engine.Thread) *time.Time {
+	if t.Status == engine.Paused || t.Status == engine.Sleeping {
+		return t.WakeAt
+	}
+	return nil
 }
 
 // statuses are those that a person can ask for.
@@ -76,10 +90,16 @@ func (a *app) threadsCommand() *cobra.Command {
 }
 
 // statusText is a status for a person: running may mean that somebody moves
-// the thread, or that nobody does any more.
+// the thread, or that nobody does any more; sleeping, until when.
 func statusText(t engine.Thread) string {
-	if t.Status == engine.Running && (t.Owner == nil || !t.Owner.Alive) {
+	at := wakes(t)
+	switch {
+	case t.Status == engine.Running && (t.Owner == nil || !t.Owner.Alive):
 		return "running (cut short)"
+	case t.Status == engine.Sleeping && at == nil:
+		return "sleeping until a signal"
+	case t.Status == engine.Sleeping:
+		return "sleeping until " + localTime(*at)
 	}
 	return string(t.Status)
 }

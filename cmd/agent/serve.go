@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-agent/holdfast/acp"
+	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/nodes"
+	"github.com/holdfast-agent/holdfast/store"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Be an agent of an editor: speak the Agent Client Protocol on stdin and stdout",
+		Long: `Speaks version 1 of the Agent Client Protocol on stdin and stdout, for an editor
+that starts it. A session is a thread, with the same id. Without --graph it is the
+embedded default agent, whose prompt is a shell command line that it asks about
+before it runs it.
+
+stdout is the protocol and nothing else; the log goes to stderr. When the editor
+leaves, work that runs is stopped, what is stored stays, and the exit code is 0.
+A turn that is paused stays paused: the next prompt, in this process or a later
+one, asks again, and so do agent inbox and agent answer.`,
+		Example: `  agent serve
+  agent serve --graph release.yaml --graph survey.yaml`,
+		Args: cobra.NoArgs,
+		RunE: a.does(func(cmd *cobra.Command, _ []string) error {
+			return a.serve(cmd.Context(), files)
+		}),
+	}
+	cmd.Flags().StringArrayVar(&files, "graph", nil, "serve the graph of this `FILE`; of several a session chooses one, and the first is the default")
+	return cmd
+}
+
+func (a *app) serve(ctx context.Context, files []string) error {
+	// From here on nothing but the protocol gets to the real stdout, whoever
+	// prints: a node, a library, a panic.
+	stdout := os.Stdout
+	os.Stdout = os.Stderr
+
+	graphs, err := servedGraphs(files)
+	if err != nil {
+		return a.graphMistakes(err)
+	}
+	ctx, stop := a.interruptible(ctx)
+	defer stop()
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := acp.NewServer(acp.Config{
+		Store: sessions{s}, Graphs: graphs, Load: nodes.Load,
+		Name: "holdfast", Version: moduleVersion(),
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		return closing(s, &exitError{code: exitUsage, err: err})
+	}
+	return closing(s, server.Serve(ctx, a.stdin, stdout))
+}
+
+func servedGraphs(files []string) ([]*engine.Graph, error) {
+	if len(files) == 0 {
+		return []*engine.Graph{nodes.Default()}, nil
+	}
+	var graphs []*engine.Graph
+	for _, file := range files {
+		g, err := nodes.LoadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		graphs = append(graphs, g)
+	}
+	return graphs, nil
+}
+
+// sessions is the store as package acp wants it.
+type sessions struct{ *store.Store }
+
+var _ acp.Store = sessions{}
+
+// Sessions implements acp.Store. The cursor is the place of the last thread.
+func (s sessions) Sessions(ctx context.Context, cwd, cursor string, limit int) (threads []engine.Thread, next string, err error) {
+	filter := store.Filter{Cwd: cwd, Limit: limit + 1}
+	if cursor != "" {
+		if filter.After, err = readCursor(cursor); err != nil {
+			return nil, "", err
+		}
+	}
+	list, err := s.Threads(ctx, filter)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		next = writeCursor(list[limit-1].Cursor)
+	}
+	for _, t := range list {
+		threads = append(threads, t.Thread)
+	}
+	return threads, next, nil
+}
+
+func writeCursor(c store.Cursor) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", c.UpdatedAt, c.No))
+}
+
+func readCursor(text string) (c store.Cursor, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		_, err = fmt.Sscanf(string(raw), "%d.%d", &c.UpdatedAt, &c.No)
+	}
+	if err != nil || writeCursor(c) != text || strings.TrimSpace(text) == "" {
+		return c, fmt.Errorf("cursor %q: %w", text, engine.ErrInvalid)
+	}
+	return c, nil
+}
