@@ -420,6 +420,14 @@ func (r *run) decidedElsewhere() (bool, error) {
 		_, err := r.over()
 		return false, err
 	}
+	if r.graph != nil && r.graph.fingerprint != r.thread.Graph {
+		// It went back in place to a turn that has another graph.
+		var err error
+		if r.graph, err = r.e.graphOf(r.ctx, r.thread); err != nil {
+			return false, err
+		}
+		r.refresh()
+	}
 	if r.thread.Status == Running && r.lease == LeaseWaiting {
 		if err := r.commit(LeaseMoving, nil, nil, Commit{}); err != nil {
 			if errors.Is(err, ErrConflict) {

@@ -465,3 +465,49 @@ func TestAHandledFailureDoesNotLoseQueuedTasks(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, turn.State["results"], 9)
 }
+
+// A gate behind a subgraph has nothing to approve if a gate inside was rejected,
+// whether or not a sibling has a gate behind it.
+func TestNoGateIsAskedBehindASubgraphThatWasRejected(t *testing.T) {
+	t.Parallel()
+	for _, sibling := range []bool{false, true} {
+		b := setup(t)
+		d := b.chain("sub", "last")
+		d.Nodes["sub"] = engine.Node{Subgraph: &engine.Subgraph{Graph: b.gatedLast("in")}}
+		d.InterruptAfter = []engine.Gate{{Node: "sub"}}
+		if sibling {
+			d.Nodes["sibling"] = b.node()
+			d.Edges = append(d.Edges, engine.Edge{From: engine.Start, To: "sibling"})
+			d.InterruptAfter = append(d.InterruptAfter, engine.Gate{Node: "sibling"})
+		}
+		e := b.engine(b.compile(d))
+		_, err := e.Start(t.Context(), "t", engine.Input{})
+		require.NoError(t, err)
+		turn, err := e.Resume(t.Context(), "t", reject())
+		require.NoError(t, err)
+		if sibling {
+			require.Len(t, turn.Questions, 1)
+			require.Equal(t, "sibling", turn.Questions[0].Payload.Node)
+			turn, err = e.Resume(t.Context(), "t", approve())
+			require.NoError(t, err)
+		}
+		require.Equal(t, engine.Rejected, turn.Status)
+		require.Zero(t, b.count("last"))
+		b.verify()
+	}
+}
+
+// Tasks that find a place at once all start, however fast one of them fails.
+func TestAFastFailureKeepsNoneOfItsSiblingsFromStarting(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.mapReduce(engine.DefaultMaxConcurrency)
+	d.Nodes["worker"] = engine.Node{Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
+		b.ran(t.ID())
+		return engine.Output{}, errors.New("no")
+	}}
+	_, err := b.engine(b.compile(d)).Start(t.Context(), "t", engine.Input{})
+	require.Error(t, err)
+	require.Len(t, b.takeRuns(), engine.DefaultMaxConcurrency)
+	b.verify()
+}

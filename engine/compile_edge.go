@@ -54,7 +54,8 @@ func (c *compiler) compileEdges() {
 			from.plain = append(from.plain, e.To)
 		}
 	}
-	if len(c.g.entries) == 0 && len(c.d.Nodes) > 0 {
+	started := slices.ContainsFunc(c.d.Edges, func(e Edge) bool { return e.From == Start })
+	if !started && len(c.d.Nodes) > 0 {
 		c.problem("/edges", "add an edge from __start__ to the first node", "no node is an entry: nothing leads from %s", Start)
 	}
 }

@@ -27,6 +27,7 @@ func (c *compiler) compileBarriers() {
 		members := n.Barrier.WaitFor
 		if len(members) == 0 {
 			c.problem(at+"/wait_for", "", "join %s waits for nobody", name)
+			continue
 		}
 		if n.Barrier.Min < 0 || n.Barrier.Min > len(members) {
 			c.problem(at+"/min", "", "join %s needs %d of %d members; min is between 1 and %d", name, n.Barrier.Min, len(members), len(members))

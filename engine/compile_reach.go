@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // checkReach finds nodes that nothing leads to, and nodes from which nothing
@@ -54,12 +55,38 @@ func (c *compiler) checkReach() {
 				c.finding(Problem{Pointer: at, Message: fmt.Sprintf("node %s is unreachable: no edge leads to it", name)})
 			}
 		}
-		if !ends[name] {
-			if c.g.roams {
-				c.warn(at, "", "no way leads from node %s to %s, unless a node leaves with Goto", name, End)
-			} else {
-				c.finding(Problem{Pointer: at, Message: fmt.Sprintf("no way leads from node %s to %s", name, End)})
+	}
+	c.checkTraps(forward, backward, ends)
+}
+
+// checkTraps finds cycles with no way out. What only leads into one is no
+// mistake of its own.
+func (c *compiler) checkTraps(forward, backward map[string][]string, ends map[string]bool) {
+	said := map[string]bool{}
+	for _, name := range sortedKeys(c.g.nodes) {
+		if ends[name] || said[name] {
+			continue
+		}
+		after, before := reach(name, forward), reach(name, backward)
+		var cycle []string
+		for _, other := range sortedKeys(c.g.nodes) {
+			if after[other] && before[other] {
+				cycle = append(cycle, other)
+				said[other] = true
 			}
+		}
+		if len(cycle) == 1 && !slices.Contains(forward[name], name) {
+			continue
+		}
+		at, who := "/nodes/"+EscapePointer(name), strings.Join(cycle, ", ")
+		noun := "node"
+		if len(cycle) > 1 {
+			noun = "the cycle of nodes"
+		}
+		if c.g.roams {
+			c.warn(at, "", "no way leads from %s %s to %s, unless a node leaves with Goto", noun, who, End)
+		} else {
+			c.finding(Problem{Pointer: at, Message: fmt.Sprintf("no way leads from %s %s to %s", noun, who, End)})
 		}
 	}
 }

@@ -64,7 +64,10 @@ func (r *run) afterGates(base *Entry, known []asked, p *plan) frontier {
 	var routes []led
 	for _, task := range base.Tasks {
 		gate, gated := r.graph.after[nodeOf(task)]
-		to := base.Payload.Routes[task]
+		to, goesOn := base.Payload.Routes[task]
+		if !goesOn {
+			continue // refused inside
+		}
 		if gated {
 			q := findGate(known, interrupt.After, task)
 			switch {

@@ -356,7 +356,10 @@ func (w *world) adoptPlace(view *engine.View, p *place, want *model, ns string, 
 			continue
 		}
 		_, task, _ := strings.Cut(rest, ":")
-		task, _, _ = strings.Cut(task, "@")
+		task, at, _ := strings.Cut(task, "@")
+		if at != fmt.Sprint(base) {
+			continue // of an earlier base
+		}
 		v := visits[task]
 		if v == nil {
 			v = &visit{ns: e.Namespace, steps: -1}

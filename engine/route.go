@@ -47,10 +47,9 @@ func (r *run) route(entry *Entry, before frontier, outcomes []*outcome) (node st
 		entry.Payload.Left = append(entry.Payload.Left, o.output.GotoParent...)
 		if o.refused != "" {
 			// A gate in the subgraph was rejected and nothing was left to run
-			// there: so the branch ends here.
+			// there: so the branch ends here, and no gate is asked behind it.
 			entry.Payload.Refused = o.refused
 			entry.Payload.Rejected = append(slices.Clone(entry.Payload.Rejected), o.task.node.name)
-			routes = append(routes, led{o.task.id, nil})
 			continue
 		}
 		targets, err := r.leads(o)

@@ -54,10 +54,12 @@ func (r *run) runTasks(tasks []*outcome) {
 		left   = len(tasks)
 		places = make(chan struct{}, r.e.o.MaxConcurrency)
 	)
-	for _, o := range tasks {
+	for i, o := range tasks {
 		places <- struct{}{}
 		mu.Lock()
-		stop := failed
+		// Those that find a place at once start, however fast a sibling fails:
+		// which ones run is no matter of luck.
+		stop := failed && i >= cap(places)
 		mu.Unlock()
 		if stop || r.ctx.Err() != nil {
 			o.aborted = true
@@ -80,6 +82,11 @@ func (r *run) runTasks(tasks []*outcome) {
 			// The last one rides in the step's own commit.
 			if o.ops != nil && !last {
 				r.storeOutcome(o)
+				if o.err != nil { // the store failed, or the thread is somebody else's now
+					mu.Lock()
+					failed = true
+					mu.Unlock()
+				}
 			}
 		}()
 	}

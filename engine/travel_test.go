@@ -221,3 +221,35 @@ func TestADiffNamesWhatChanged(t *testing.T) {
 	}, engine.Diff(a, b))
 	require.Empty(t, engine.Diff(a, a))
 }
+
+func TestADialogThatLosesItsTurnToAnEarlierOneGoesOnWithThatTurnsGraph(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	old := b.compile(b.chain("a", "b"))
+	_, err := b.engine(old).Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	d := b.chain("x", "y")
+	d.InterruptBefore = []engine.Gate{{Node: "y"}}
+	asked := make(chan struct{})
+	e := engine.New(b.compile(d), b.store, engine.Options{
+		Load: func(string, []byte) (*engine.Graph, error) { return old, nil },
+		Ask: func(ctx context.Context, _ interrupt.Question) (interrupt.Answer, error) {
+			close(asked)
+			<-ctx.Done()
+			return interrupt.Answer{}, ctx.Err()
+		},
+	})
+	done := make(chan error, 1)
+	go func() {
+		_, err := e.Start(t.Context(), "t", engine.Input{})
+		done <- err
+	}()
+	<-asked
+	b.takeRuns()
+	turn, err := engine.New(old, b.open(), engine.Options{}).Fork(t.Context(), "t@2", "t", engine.By{})
+	require.NoError(t, err)
+	require.True(t, turn.Elsewhere)
+	require.NoError(t, <-done)
+	require.Equal(t, []string{"b"}, b.takeRuns())
+	b.verify()
+}

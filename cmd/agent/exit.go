@@ -20,15 +20,16 @@ const (
 )
 
 const exitHelp = `Exit codes:
-  0    done; of commands that only look: they could
+  0    done; of fork and update: they took effect, and ask nothing; of commands
+       that only look: they could
   1    the turn failed, was rejected or was cancelled; something was not found,
        or could not be read or written; audit verify, doctor and graph check
        found something
   2    the command line, a graph or an input is not right; nothing was stored
   3    the turn is paused or sleeping, or its dialog was left; the last line is
-       the command that answers
+       the command that answers, or goes on
   4    somebody else was first, moves the thread, or there is nothing left to
-       answer or to cancel
+       answer, to cancel or to signal
   130  stopped by Ctrl-C or a signal while work ran; agent resume goes on`
 
 // exitError is an error that knows its exit code. Without err all was said.

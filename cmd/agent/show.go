@@ -144,6 +144,11 @@ func (a *app) show(view *engine.View, shown showJSON, seq int64) error {
 		row("ended", strings.TrimSpace(end.Cause))
 		row("reason", end.Reason)
 	}
+	if edit := view.Head.Payload.Edit; edit != nil {
+		row("changed", string(view.Head.Kind)+" by "+view.Head.Actor+" via "+edit.Via)
+		row("from", view.Head.Payload.From)
+		row("reason", edit.Reason)
+	}
 	fmt.Fprintln(a.out, "state")
 	for _, name := range slices.Sorted(maps.Keys(view.State)) {
 		fmt.Fprintf(a.out, "  %s: %s\n", oneLine(name), indented(view.State[name]))
