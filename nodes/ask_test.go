@@ -31,6 +31,14 @@ func TestMistakesOfAQuestionSuggestTheOtherWay(t *testing.T) {
 		"message: m\nanswer_type: string\noutput: total": "channel total has reducer sum and cannot take what node a writes",
 		"message: ${{ v":                                 "${{ without its end",
 		"message: m\ndata: {x: ['${{ w }}']}":            "unknown name w",
+
+		"message: m\ndeadline: 1h":                                   "needs a default: the answer when nobody has given one until then; add default",
+		"message: m\ndefault: 1":                                     "a default is the answer at a deadline, and node a has none; add a deadline",
+		"message: m\ndeadline: 5\ndefault: 1":                        "is a duration with a unit, not a number",
+		"message: m\nchoices: [a, b]\ndeadline: 1h\ndefault: c":      "default of node a is none of the choices",
+		"message: m\nchoices: [a, b]\ndeadline: 1h\ndefault: null":   "is a text, not null",
+		"message: m\nanswer_type: integer\ndeadline: 1h\ndefault: x": "default of node a is a text, and answer_type is integer",
+		"message: m\ndeadline: 1h\ndefault: '${{ w }}'":              "unknown name w",
 	} {
 		got := mistakes(t, askGraph(config))
 		require.Len(t, got, 1, config)
@@ -41,7 +49,8 @@ func TestMistakesOfAQuestionSuggestTheOtherWay(t *testing.T) {
 func TestAQuestionIsMadeFromTheChannels(t *testing.T) {
 	t.Parallel()
 	g := mustLoad(t, askGraph("message: 'Take ${{ v }}?'\ndata: {x: ['${{ v }}', 'v ${{ v }}', 1, {_k: null}], y: '${{ [v] }}'}\nchoices: [yes, 1, {id: later, name: Later, kind: reject_once}]\noutput: out"))
-	require.Empty(t, g.Warnings())
+	require.Len(t, g.Warnings(), 1)
+	require.Contains(t, g.Warnings()[0].Message, "channel total is never used")
 	// Without a store the question cannot be kept; that it was asked is enough.
 	_, err := engine.New(g, nil, engine.Options{}).Start(t.Context(), "t", engine.Input{Values: engine.Values{"v": 7}})
 	require.ErrorIs(t, err, engine.ErrNoStore)

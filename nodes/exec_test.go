@@ -423,7 +423,7 @@ func TestAListThatHandsValuesToAShellIsWarnedAbout(t *testing.T) {
 		`[sh, -c, "echo $${{ v }}"]`:            false,
 		`[echo, -c, "${{ v }}"]`:                false,
 	} {
-		g := mustLoad(t, "schema_version: 1\nchannels: {v: {}}\nnodes: {a: {type: exec, command: "+command+"}}\nedges: [{from: __start__, to: a}]\n")
+		g := mustLoad(t, "schema_version: 1\nchannels: {v: {}}\nnodes: {a: {type: exec, command: "+command+", cwd: '${{ v }}'}}\nedges: [{from: __start__, to: a}]\n")
 		require.Equal(t, warned, len(g.Warnings()) == 1, command)
 	}
 }

@@ -42,10 +42,12 @@ func TestTheExamplesOfTheDocumentationLoad(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "docs", "graph-files.md"))
 	require.NoError(t, err)
 	examples := fenced(string(text), "yaml graph")
-	require.GreaterOrEqual(t, len(examples), 5)
+	require.GreaterOrEqual(t, len(examples), 10)
 	for _, example := range examples {
 		g, err := Load("example", []byte(example))
 		require.NoError(t, err, example)
+		require.Empty(t, g.Warnings(), example)
+		requireFits(t, example)
 		again, err := Load("elsewhere", g.Canonical())
 		require.NoError(t, err, example)
 		require.Equal(t, g.Fingerprint(), again.Fingerprint(), example)

@@ -34,6 +34,8 @@ func mustLoad(t *testing.T, text string) *engine.Graph {
 	t.Helper()
 	g, err := Load("test", []byte(text))
 	require.NoError(t, err)
+	requireFits(t, text)
+	requireFits(t, string(g.Canonical()))
 	return g
 }
 
@@ -51,9 +53,8 @@ func TestTheReleaseGraphOfTheDesignLoads(t *testing.T) {
 	g := mustLoad(t, releaseGraph)
 	require.Equal(t, "release", g.Name())
 	require.Equal(t, []string{"deploy", "done", "sorry", "test"}, g.Nodes())
-	require.Len(t, g.Warnings(), 1)
-	require.Contains(t, g.Warnings()[0].String(), "18:1: /retry_policy: retry_policy is kept, but not applied yet")
-	require.Contains(t, string(g.Canonical()), `"retry_policy":{"backoff_multiplier":2,"initial_delay_ms":200,"max_delay_ms":5000,"max_retries":2}`)
+	require.Empty(t, g.Warnings())
+	require.Contains(t, string(g.Canonical()), `"retry_policy":{"backoff_multiplier":2,"initial_delay_ms":200,"jitter":0,"max_delay_ms":5000,"max_retries":2}`)
 
 	again, err := Load("elsewhere", g.Canonical())
 	require.NoError(t, err)
@@ -100,7 +101,7 @@ interrupt_before: [d]
 		`5:21: /channels/prompt/reducer: unknown reducer "overwrit"; there are overwrite, append, merge, messages, sum, min, max; did you mean overwrite?`,
 		`8:19: /nodes/a/comand: unknown key comand in node a of type exec; did you mean command?`,
 		`8:58: /nodes/a/output: there is no channel "logg"; did you mean log?`,
-		`9:13: /nodes/b/type: unknown node type "sett"; there are ask, exec, set; did you mean set?`,
+		`9:13: /nodes/b/type: unknown node type "sett"; there are ask, exec, set, subgraph; did you mean set?`,
 		`10:33: /nodes/c/values/log: unknown name promt in an expression: it is no declared channel; did you mean prompt?`,
 		`11:3: /nodes/a: the key a is there twice; the first is in line 8`,
 		`14:19: /edges/1/to: there is no node "q"; did you mean a?`,

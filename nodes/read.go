@@ -44,16 +44,20 @@ func (d *decoder) only(t *tree, what string, known []string) {
 }
 
 // need gives the value of a key that must be there.
-func (d *decoder) need(t *tree, key, what string) *tree {
-	v := t.get(key)
+func (d *decoder) need(t *tree, name, what string) *tree {
+	v := t.get(name)
 	if v != nil && v.kind != nullKind {
 		return v
+	}
+	if v == nil && !d.lenient && slices.ContainsFunc(t.keys, func(k key) bool { return engine.Nearest(k.name, []string{name}) != "" }) {
+		d.bad[below(t.pointer, name)] = true
+		return nil // it is there, misspelt, which is said already
 	}
 	at := d.at(t)
 	if v != nil {
 		at = v.at
 	}
-	d.mistake(at, below(t.pointer, key), "", "%s needs %s", what, key)
+	d.mistake(at, below(t.pointer, name), "", "%s needs %s", what, name)
 	return nil
 }
 

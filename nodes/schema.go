@@ -166,7 +166,7 @@ func (t *Type) nodeSchema() map[string]any {
 	properties := maps.Clone(CommonSchema()["properties"].(map[string]any))
 	maps.Copy(properties, t.Schema["properties"].(map[string]any))
 	properties["type"] = map[string]any{"const": t.Name, "description": t.Doc}
-	properties["retry_policy"] = ref("retry_policy")
+	properties["retry_policy"] = map[string]any{"$ref": "#/$defs/retry_policy", "description": "how a failed attempt of this node is tried again, instead of the graph's policy"}
 	if t.Name == "subgraph" {
 		definition := maps.Clone(properties["definition"].(map[string]any))
 		delete(definition, "type")

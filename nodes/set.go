@@ -14,7 +14,7 @@ func setType() Type {
 		Schema: schema([]any{"values"}, map[string]any{
 			"values": map[string]any{
 				"type": "object", "minProperties": 1, "description": "channel to expression",
-				"additionalProperties": map[string]any{"type": "string"},
+				"additionalProperties": map[string]any{"type": []any{"string", "number", "boolean", "null"}, "description": "an expression; a text in it needs quotes of its own"},
 			},
 		}),
 		build: buildSet,
