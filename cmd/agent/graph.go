@@ -13,7 +13,8 @@ import (
 )
 
 func (a *app) graphCommand() *cobra.Command {
-	return group("graph", "Check a graph file, or draw it", a.graphCheckCommand(), a.graphShowCommand())
+	return group("graph", "Check a graph file, draw it, or describe the format",
+		a.graphCheckCommand(), a.graphShowCommand(), a.graphSchemaCommand())
 }
 
 // problemJSON is a mistake or a warning in a graph file.
@@ -129,6 +130,22 @@ func (a *app) graphShowCommand() *cobra.Command {
 				return &exitError{code: exitUsage, err: err}
 			}
 			a.out.text(graph.Mermaid())
+			return nil
+		}),
+	}
+}
+
+func (a *app) graphSchemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of graph files, for an editor's completion",
+		Long: `Prints the JSON Schema of graph files, which an editor uses to complete and check
+them: save it, and name it in the editor's settings, or in the first line of a
+YAML file as # yaml-language-server: $schema=PATH`,
+		Example: "  agent graph schema > graph.schema.json",
+		Args:    cobra.NoArgs,
+		RunE: a.does(func(*cobra.Command, []string) error {
+			_ = a.out.json(nodes.Schema()) // kept by out, and said at the end
 			return nil
 		}),
 	}

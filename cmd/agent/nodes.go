@@ -40,28 +40,33 @@ func (a *app) nodesCommand() *cobra.Command {
 			for _, line := range wrap(t.Doc, 78) {
 				fmt.Fprintln(a.out, "  "+strings.TrimRight(line, " "))
 			}
-			a.keys(t)
+			a.keys(t.Schema)
 		}
+		if *asJSON {
+			return nil
+		}
+		fmt.Fprintln(a.out, "\nevery node, whatever its type")
+		a.keys(nodes.CommonSchema())
 		return nil
 	})
 	return cmd
 }
 
-// keys lists what the configuration of a node type may hold.
-func (a *app) keys(t nodes.Type) {
-	properties, _ := t.Schema["properties"].(map[string]any)
-	required, _ := t.Schema["required"].([]any)
+// keys lists what the configuration of a node may hold.
+func (a *app) keys(schema map[string]any) {
+	properties, _ := schema["properties"].(map[string]any)
+	required, _ := schema["required"].([]any)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		p, _ := properties[name].(map[string]any)
 		text, _ := p["description"].(string)
 		if slices.Contains(required, any(name)) {
 			text = "required: " + text
 		}
-		for i, line := range wrap(text, 78-14) {
+		for i, line := range wrap(text, 78-15) {
 			if i > 0 {
 				name = ""
 			}
-			fmt.Fprintf(a.out, "    %-11s %s\n", name, strings.TrimRight(line, " "))
+			fmt.Fprintf(a.out, "    %-12s %s\n", name, strings.TrimRight(line, " "))
 		}
 	}
 }
