@@ -258,3 +258,40 @@ func TestAGateBehindANodeIsACallOfItsOwn(t *testing.T) {
 		require.Equal(t, live[id]["content"], replay[id]["content"])
 	}
 }
+
+func TestAPromptSleepsAlongUntilItsSignalComes(t *testing.T) {
+	t.Parallel()
+	passes := make(chan bool, 10)
+	graph := single("sleeper", func(_ context.Context, t *engine.Task) (engine.Output, error) {
+		passes <- true
+		got, _, err := t.AwaitSignal("go", 0)
+		if err != nil {
+			return engine.Output{}, err
+		}
+		return engine.Set("response", fmt.Sprint("got ", got)), nil
+	})
+	d := newDesk(t, acp.Adapter{}, graph)
+	c := d.client(nil)
+	s := c.NewSession()
+	prompt := c.Request("session/prompt", editor.Prompt(s, "first"))
+	<-passes
+	signal := func(v any) {
+		t.Helper()
+		require.NoError(t, engine.New(nil, d.store, engine.Options{}).Signal(context.Background(), s, "go", v, engine.By{}))
+	}
+	signal(1)
+	m, _ := c.Response(prompt)
+	require.Equal(t, "end_turn", m.Result["stopReason"])
+	require.Equal(t, "got 1\n", editor.Text(c.Log, "agent_message_chunk"))
+
+	// Cancelled it stays asleep, or is cancelled where it had not come to that yet.
+	prompt = c.Request("session/prompt", editor.Prompt(s, "second"))
+	for len(passes) > 0 {
+		<-passes
+	}
+	c.Notify("session/cancel", editor.Object{"sessionId": s})
+	m, _ = c.Response(prompt)
+	require.Equal(t, "cancelled", m.Result["stopReason"])
+	require.Contains(t, []engine.Status{engine.Sleeping, engine.Cancelled, engine.Done}, d.status(s))
+	require.NotContains(t, editor.Text(c.Load(s), "agent_message_chunk"), "Interrupt", "a wait is no question")
+}

@@ -165,7 +165,7 @@ func (p *prompt) turns() (StopReason, error) {
 		if !errors.As(err, &paused) {
 			return p.outcome(turn, err)
 		}
-		if p.dialogs > 0 || turn == nil || len(paused.Questions) == 0 {
+		if p.dialogs > 0 || turn == nil {
 			return p.leftOpen(turn)
 		}
 		turn, again, err := p.settle(turn, paused.Questions)
@@ -181,7 +181,7 @@ func (p *prompt) turns() (StopReason, error) {
 }
 
 func (p *prompt) engine() *engine.Engine {
-	o := engine.Options{Events: p.event, Ask: p.ask, Load: p.c.config.Load}
+	o := engine.Options{Events: p.event, Ask: p.ask, Sleep: true, Load: p.c.config.Load}
 	if able, _ := p.c.able(); able.Terminal {
 		o.Host = terminals{p}
 	}
@@ -296,6 +296,8 @@ func (p *prompt) leftOpen(turn *engine.Turn) (StopReason, error) {
 	text := p.undecided
 	switch {
 	case p.waits:
+	case turn != nil && turn.Status == engine.Sleeping:
+		text = "The turn sleeps; it goes on when its time or its signal has come."
 	case turn != nil && turn.Elsewhere && p.taken:
 		text = "The answer is stored; another process, which waits for it, goes on with the turn."
 	case turn != nil && turn.Elsewhere:

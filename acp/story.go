@@ -84,6 +84,9 @@ func (s *story) add(e *engine.Entry) error {
 			return err
 		}
 	}
+	if e.Turn != s.turn && e.Kind != engine.KindInput {
+		s.reset(e.Turn) // a fork
+	}
 	base, known := s.bases[e.Namespace]
 	if !known {
 		base = e.Base
@@ -99,6 +102,9 @@ func (s *story) add(e *engine.Entry) error {
 		s.step(e, base)
 	case engine.KindEnd:
 		s.ended(e, base)
+	case engine.KindUpdate, engine.KindFork:
+		// What was open is not any more; if it still matters it is asked anew.
+		s.closeOpen("The state was changed; this does not count any more.")
 	}
 	s.bases[e.Namespace] = e.Base
 	if e.Kind.MovesBase() {
@@ -129,6 +135,9 @@ func (s *story) pause(e *engine.Entry) {
 	q, ok := e.Question(s.thread)
 	if !ok {
 		return
+	}
+	if q.Wait != nil {
+		return // for the clock or a signal, not for a person
 	}
 	ask := &asked{question: q}
 	s.questions[q.ID()] = ask
@@ -327,9 +336,14 @@ func (s *story) ended(e *engine.Entry, base int64) {
 			s.failed(c, resolved, cause)
 		}
 	}
+	s.closeOpen(cut(visible(cause)))
+}
+
+// closeOpen fails the calls that are not over.
+func (s *story) closeOpen(why string) {
 	for _, c := range s.order {
 		if c.announced && !c.over() {
-			c.Content = c.showing(ToolText(cut(visible(cause))))
+			c.Content = c.showing(ToolText(why))
 			s.update(c, ToolFailed)
 		}
 	}

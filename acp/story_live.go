@@ -99,13 +99,7 @@ func (s *story) inTerminal(base int64, task, terminal string) {
 func (s *story) closeCalls(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.order {
-		if !c.announced || c.over() {
-			continue
-		}
-		c.status = ToolFailed
-		s.say(ToolCallUpdate{ToolCallID: c.ToolCallID, Status: ToolFailed, Content: c.showing(ToolText(why))})
-	}
+	s.closeOpen(why)
 }
 
 // offer shows a question's call as pending and gives it as it is asked.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,35 +14,6 @@ import (
 	"github.com/holdfast-agent/holdfast/internal/clock"
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
-
-// A spent step limit inside a subgraph is granted again by Resume.
-func TestResumeGrantsStepsInsideASubgraphToo(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	child := b.compile(b.chain("c1", "c2", "c3", "c4", "c5"))
-	e := b.engine(b.around(child, "sub"))
-	_, err := e.Start(t.Context(), "t", engine.Input{MaxSteps: 3})
-	require.ErrorContains(t, err, "step limit")
-	turn, err := e.Resume(t.Context(), "t")
-	require.NoError(t, err)
-	require.Equal(t, engine.Done, turn.Status)
-	b.verify()
-}
-
-// The rows of a question bear the step of the parent, not of the subgraph.
-func TestAnAnswerInsideASubgraphGrantsStepsThere(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	cd := b.chain("c1", "c2", "c3", "c4", "c5")
-	cd.InterruptBefore = []engine.Gate{{Node: "c4"}}
-	e := b.engine(b.around(b.compile(cd), "sub"))
-	_, err := e.Start(t.Context(), "t", engine.Input{MaxSteps: 4})
-	require.NoError(t, err)
-	turn, err := e.Resume(t.Context(), "t", approve())
-	require.NoError(t, err)
-	require.Equal(t, engine.Done, turn.Status)
-	b.verify()
-}
 
 // When the last answer is in, only the paused tasks run.
 func TestAHandledFailureIsNotRunAgainAfterASiblingsQuestion(t *testing.T) {
@@ -66,41 +36,6 @@ func TestAHandledFailureIsNotRunAgainAfterASiblingsQuestion(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, b.count("a"), "only the paused task runs")
 	require.Equal(t, []any{"handler"}, turn.State["log"])
-	b.verify()
-}
-
-// What a subgraph wrote before it went past a reducer does not come back.
-func TestAnOverwriteInASubgraphDropsAllThatItWroteBefore(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	cd := b.chain("one", "two", "three")
-	cd.Nodes["three"] = writes(engine.Output{Writes: []engine.Write{{Channel: "log", Value: []any{"x"}, Overwrite: true}}})
-	turn, err := b.engine(b.around(b.compile(cd), "first", "sub")).Start(t.Context(), "t", engine.Input{})
-	require.NoError(t, err)
-	require.Equal(t, []any{"x"}, turn.State["log"])
-}
-
-// Only the graph itself ends a turn: its subgraph goes on no further.
-func TestACancelThatMeetsTheCommitOfASubgraphsStepEndsTheTurn(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	cd := b.chain("one", "two", "three")
-	cd.Nodes["one"] = engine.Node{Run: func(ctx context.Context, t *engine.Task) (engine.Output, error) {
-		log, err := b.store.Open(ctx, "t")
-		if err == nil {
-			err = log.Commit(ctx, &engine.Commit{RequestCancel: &engine.By{Actor: "ada"}})
-		}
-		return engine.Output{}, err
-	}}
-	e := b.engine(b.around(b.compile(cd), "first", "sub", "last"))
-	turn, err := e.Start(t.Context(), "t", engine.Input{})
-	require.NoError(t, err)
-	require.Equal(t, engine.Cancelled, turn.Status)
-	require.Equal(t, []string{"first"}, b.takeRuns())
-	view, err := e.State(t.Context(), "t", 0)
-	require.NoError(t, err)
-	require.Nil(t, view.Thread.Owner)
-	require.Equal(t, engine.Cancelled, view.Thread.Status)
 	b.verify()
 }
 
@@ -358,30 +293,6 @@ func TestAGuardedNodeThatTimesOutIsInDoubt(t *testing.T) {
 	require.True(t, turn.Questions[0].IsDoubt())
 }
 
-// The parent's list has room behind it, which is nobody's.
-func TestSubgraphsSideBySideDoNotAppendToOneList(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	d := b.chain("p1", "p2", "p3")
-	var wg sync.WaitGroup
-	wg.Add(2)
-	for _, name := range []string{"x", "y"} {
-		cd := b.chain("w", "look")
-		cd.Nodes["w"] = writes(engine.Set("log", name))
-		cd.Nodes["look"] = engine.Node{Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
-			wg.Done()
-			wg.Wait()
-			list := t.Get("log").([]any)
-			return engine.Set("log", fmt.Sprint("saw ", list[len(list)-1])), nil
-		}}
-		d.Nodes[name] = engine.Node{Subgraph: &engine.Subgraph{Graph: b.compile(cd)}}
-		d.Edges = append(d.Edges, engine.Edge{From: "p3", To: name})
-	}
-	turn, err := b.engine(b.compile(d)).Start(t.Context(), "t", engine.Input{})
-	require.NoError(t, err)
-	require.Equal(t, []any{"p1", "p2", "p3", "x", "saw x", "y", "saw y"}, turn.State["log"])
-}
-
 // To go on is an event from outside.
 func TestResumeAfterAStopGrantsStepsAnew(t *testing.T) {
 	t.Parallel()
@@ -427,27 +338,6 @@ func TestAPanicOfTheCallersOwnGivesTheLeaseBack(t *testing.T) {
 	require.Equal(t, engine.Done, turn.Status)
 }
 
-// Cases 15 and 16 of the seeds, in a subgraph.
-func TestAQuestionInsideASubgraphIsNotRetried(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	cd := b.chain("x", "y")
-	cd.InterruptBefore = []engine.Gate{{Node: "y"}}
-	d := b.chain("sub")
-	d.Retry = &engine.Retry{MaxRetries: 2, InitialDelay: time.Millisecond}
-	d.Nodes["sub"] = engine.Node{Subgraph: &engine.Subgraph{Graph: b.compile(cd)}}
-	retries := 0
-	e := engine.New(b.compile(d), b.store, engine.Options{Events: func(ev engine.Event) {
-		if ev.Type == engine.EventRetry {
-			retries++
-		}
-	}})
-	turn, err := e.Start(t.Context(), "t", engine.Input{})
-	require.NoError(t, err)
-	require.Equal(t, engine.Paused, turn.Status)
-	require.Zero(t, retries)
-}
-
 // The queue goes on: the step has not failed.
 func TestAHandledFailureDoesNotLoseQueuedTasks(t *testing.T) {
 	t.Parallel()
@@ -467,36 +357,6 @@ func TestAHandledFailureDoesNotLoseQueuedTasks(t *testing.T) {
 }
 
 // A gate behind a subgraph has nothing to approve if a gate inside was rejected,
-// whether or not a sibling has a gate behind it.
-func TestNoGateIsAskedBehindASubgraphThatWasRejected(t *testing.T) {
-	t.Parallel()
-	for _, sibling := range []bool{false, true} {
-		b := setup(t)
-		d := b.chain("sub", "last")
-		d.Nodes["sub"] = engine.Node{Subgraph: &engine.Subgraph{Graph: b.gatedLast("in")}}
-		d.InterruptAfter = []engine.Gate{{Node: "sub"}}
-		if sibling {
-			d.Nodes["sibling"] = b.node()
-			d.Edges = append(d.Edges, engine.Edge{From: engine.Start, To: "sibling"})
-			d.InterruptAfter = append(d.InterruptAfter, engine.Gate{Node: "sibling"})
-		}
-		e := b.engine(b.compile(d))
-		_, err := e.Start(t.Context(), "t", engine.Input{})
-		require.NoError(t, err)
-		turn, err := e.Resume(t.Context(), "t", reject())
-		require.NoError(t, err)
-		if sibling {
-			require.Len(t, turn.Questions, 1)
-			require.Equal(t, "sibling", turn.Questions[0].Payload.Node)
-			turn, err = e.Resume(t.Context(), "t", approve())
-			require.NoError(t, err)
-		}
-		require.Equal(t, engine.Rejected, turn.Status)
-		require.Zero(t, b.count("last"))
-		b.verify()
-	}
-}
-
 // Tasks that find a place at once all start, however fast one of them fails.
 func TestAFastFailureKeepsNoneOfItsSiblingsFromStarting(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,6 @@ type run struct {
 	ns     string // of a subgraph
 	root   *run   // of the thread; itself, if this is no subgraph
 	depth  int
-	left   []string       // a subgraph was left for these nodes of its parent
 	head   Entry          // the newest of this namespace
 	tail   []Entry        // of this namespace, from its base to its head
 	state  map[string]any // of this namespace

@@ -122,7 +122,7 @@ func TestAnOpenDialogLosesNothing(t *testing.T) {
 	})
 	t.Run("answered-elsewhere-and-killed", func(t *testing.T) {
 		t.Parallel()
-		h, tt, p, id := begin(t)
+		h, _, p, id := begin(t)
 		// Stopped, so that it cannot take the answer in before it is killed.
 		p.signal(syscall.SIGSTOP)
 		h.run("answer", id, "--approve", "--as", "alice").exits(0)
@@ -131,7 +131,6 @@ func TestAnOpenDialogLosesNothing(t *testing.T) {
 		require.True(t, p.wait().killed())
 		h.run("answer", id, "--reject", "--as", "bob").exits(4).says("alice")
 		h.run("resume", thread).exits(0)
-		_ = tt
 		end(t, h)
 	})
 	t.Run("left", func(t *testing.T) {

@@ -78,8 +78,8 @@ func TestEveryFailPointIsInTheTable(t *testing.T) {
 }
 
 // TestKill9AtEveryFailPointLosesNothing kills, for each turn, each of its
-// processes at each hit of each fail point, and drives the turn to its end: 260
-// kills, from the one before the file is made to the one after the last commit.
+// processes at each hit of each fail point, and drives the turn to its end: some
+// 200 kills, from the one before the file is made to the one after the last commit.
 func TestKill9AtEveryFailPointLosesNothing(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -87,6 +87,9 @@ func TestKill9AtEveryFailPointLosesNothing(t *testing.T) {
 	planned, ran := 0, 0
 	t.Run("turns", func(t *testing.T) {
 		for _, s := range specs() {
+			if s.name == "loop" {
+				continue // every point of it is one of gated-loop too
+			}
 			calls := len(baselineOf(t, s).took)
 			for k := range calls {
 				for _, point := range slices.Sorted(maps.Keys(failPoints)) {
@@ -145,12 +148,16 @@ func killAt(t *testing.T, s *spec, k int, point string, n int) bool {
 }
 
 // TestKill9At200RandomMomentsLosesNothing kills processes at any moment of
-// their lives, also those that recover from an earlier kill.
+// their lives, also those that recover from an earlier kill. Where nobody waits
+// for a whole CI run it is content with fewer.
 func TestKill9At200RandomMomentsLosesNothing(t *testing.T) {
 	t.Parallel()
-	total := int64(200)
-	if testing.Short() {
-		total = 20
+	total := int64(50)
+	switch {
+	case testing.Short():
+		total = 10
+	case os.Getenv("CI") != "":
+		total = 200
 	}
 	seed := seedOf(t)
 	var kills, doubts, turns atomic.Int64

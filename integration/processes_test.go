@@ -86,6 +86,26 @@ func TestOneThreadIsNeverMovedByTwoProcesses(t *testing.T) {
 	h.verify()
 }
 
+// TestManyProcessesMakeOneFile at the same moment, each with a thread of its
+// own: nobody takes a file that is just being made for a foreign one.
+func TestManyProcessesMakeOneFile(t *testing.T) {
+	t.Parallel()
+	for range 3 {
+		h := newHarness(t)
+		graph := h.write("gated.yaml", gated("", ""))
+		var all []*command
+		for i := range 8 {
+			all = append(all, h.command("run", graph, "--thread", fmt.Sprintf("t%d", i)))
+		}
+		for _, r := range together(all...) {
+			r.exits(3)
+		}
+		require.Len(t, h.threads(), len(all))
+		require.Len(t, h.inbox(), len(all))
+		h.verify()
+	}
+}
+
 // TestInputsAtOnceAreTakenOneAtATime lets many processes start a turn on one
 // new thread: whoever is told that its input was taken has had a turn.
 func TestInputsAtOnceAreTakenOneAtATime(t *testing.T) {

@@ -117,15 +117,13 @@ type state struct {
 	application, version, tables int
 }
 
+// read is one statement, and so of one moment: between two, another process may
+// migrate the file, and a header of before with tables of after looks foreign.
 func read(ctx context.Context, conn *sql.Conn) (s state, err error) {
-	for query, into := range map[string]*int{
-		"PRAGMA application_id":              &s.application,
-		"PRAGMA user_version":                &s.version,
-		"SELECT count(*) FROM sqlite_schema": &s.tables,
-	} {
-		if err := conn.QueryRowContext(ctx, query).Scan(into); err != nil {
-			return s, fmt.Errorf("%s: %w", query, err)
-		}
+	const query = `SELECT (SELECT count(*) FROM sqlite_schema),
+		(SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version)`
+	if err := conn.QueryRowContext(ctx, query).Scan(&s.tables, &s.application, &s.version); err != nil {
+		return s, fmt.Errorf("read the header: %w", err)
 	}
 	return s, nil
 }

@@ -144,6 +144,9 @@ func (l *Log) committed(p *plan) error {
 		e.Seq, e.Base, e.Parent, e.Hash, e.At = r.Seq, r.Base, r.Parent, r.Hash, fromMS(r.At)
 	}
 	l.row, l.bases, l.turn, l.create = p.after, p.bases, p.turn, nil
+	// A signal that came meanwhile is in the row, but the handle has not read it:
+	// Wait must still tell of it.
+	l.row.Signals = p.known.Signals
 	l.since += p.bytes
 	if n := len(p.c.Entries); n > 0 {
 		l.view.Head = *p.c.Entries[n-1]
