@@ -151,3 +151,24 @@ func TestNoGateIsAskedBehindASubgraphThatWasRejected(t *testing.T) {
 	}
 }
 
+// Case 82 of the seeds: a Go reducer of the parent gets what the subgraph wrote,
+// and not what that made of it; a write that went past it goes past it there too.
+func TestAGoReducerSharedWithASubgraphGetsItsOwnWrites(t *testing.T) {
+	t.Parallel()
+	total := engine.Channel{Reducer: "total", Initial: 0, Reduce: func(current, write any) (any, error) {
+		return current.(int64) + write.(int64), nil
+	}}
+	for overwrite, want := range map[bool]int64{false: 23, true: 3} {
+		b := setup(t)
+		cd := b.chain("in")
+		cd.Channels = map[string]engine.Channel{"n": total}
+		cd.Nodes["in"] = writes(engine.Output{Writes: []engine.Write{{Channel: "n", Value: 3, Overwrite: overwrite}}})
+		d := b.chain("sub")
+		d.Channels = map[string]engine.Channel{"n": total}
+		d.Nodes["sub"] = engine.Node{Subgraph: &engine.Subgraph{Graph: b.compile(cd)}}
+		turn, err := b.engine(b.compile(d)).Start(t.Context(), "t", engine.Input{Values: engine.Values{"n": 20}})
+		require.NoError(t, err)
+		require.Equal(t, want, turn.State["n"])
+		b.verify()
+	}
+}

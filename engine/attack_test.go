@@ -371,3 +371,23 @@ func TestAFastFailureKeepsNoneOfItsSiblingsFromStarting(t *testing.T) {
 	require.Len(t, b.takeRuns(), engine.DefaultMaxConcurrency)
 	b.verify()
 }
+
+// No way leads into a join past its barrier: no failure, rejection or Goto.
+func TestNothingLeadsIntoAJoinThatDoesNotWaitForIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.joined(&engine.Barrier{WaitFor: []string{"a", "s2"}})
+	d.Channels = map[string]engine.Channel{"log": {Reducer: engine.Append}}
+	s1 := d.Nodes["s1"]
+	s1.OnError = "j"
+	d.Nodes["s1"] = s1
+	d.InterruptBefore = []engine.Gate{{Node: "s1", OnReject: "j"}}
+	_, err := engine.Compile(d)
+	require.ErrorContains(t, err, "/nodes/s1/on_error: a failure of s1 leads into join j, which does not wait for it")
+	require.ErrorContains(t, err, "/interrupt_before/0/on_reject: a rejection of s1 leads into join j, which does not wait for it")
+	d.InterruptBefore = nil
+	d.Nodes["s1"] = writes(engine.Output{}.GoTo("j"))
+	_, err = b.engine(b.compile(d)).Start(t.Context(), "t", engine.Input{})
+	require.ErrorContains(t, err, `goto "j": it is a join, which does not wait for s1`)
+	require.Zero(t, b.count("j"))
+}

@@ -257,7 +257,10 @@ func (c *run) exports(t *Task) Output {
 // overwrites reports whether an operation went past a channel's reducer.
 func (c *run) overwrites(op Op) bool {
 	ch := c.graph.channels[op.Channel]
-	return op.Op == OpSet && ch.Reducer != Overwrite && ch.Reduce == nil
+	if ch.Reduce != nil {
+		return len(op.Raw) == 0
+	}
+	return op.Op == OpSet && ch.Reducer != Overwrite
 }
 
 // addExport adds a write. One that goes past its reducer takes the place of all

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"io"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -98,4 +99,21 @@ func (e *served) wait() int {
 func (e *served) kill() {
 	_ = e.cmd.Process.Kill()
 	e.wait()
+}
+
+// doubtful answers a doubt by the truth, and anything else by the given client.
+func doubtful(h *harness, doubts *int, other func(message) (any, bool)) func(message) (any, bool) {
+	return func(m message) (any, bool) {
+		if !strings.Contains(m.Line, `"run_again"`) {
+			return other(m)
+		}
+		*doubts++
+		done := counts(h.effects())
+		for _, name := range []string{"A", "B", "C"} {
+			if strings.Contains(m.Line, name+" %s %s") && done[name+" 1"] > 0 {
+				return editor.Chosen("done"), true
+			}
+		}
+		return editor.Chosen("run_again"), true
+	}
 }

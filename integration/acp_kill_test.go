@@ -20,23 +20,6 @@ import (
 // shell is a prompt of the default agent that leaves an effect.
 func shell(name string) string { return does(name, "1", "") }
 
-// doubtful answers a doubt by the truth, and anything else by the given client.
-func doubtful(h *harness, doubts *int, other func(message) (any, bool)) func(message) (any, bool) {
-	return func(m message) (any, bool) {
-		if !strings.Contains(m.Line, `"run_again"`) {
-			return other(m)
-		}
-		*doubts++
-		done := counts(h.effects())
-		for _, name := range []string{"A", "B", "C"} {
-			if strings.Contains(m.Line, name+" %s %s") && done[name+" 1"] > 0 {
-				return editor.Chosen("done"), true
-			}
-		}
-		return editor.Chosen("run_again"), true
-	}
-}
-
 // comeBack opens the session in a new process, in one of the three ways.
 func comeBack(h *harness, session, mode string) *served {
 	e := h.serve().hello(nil)
