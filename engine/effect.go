@@ -142,7 +142,7 @@ func (t *Task) settle(ctx context.Context, key string, policy OnCrash, describe 
 	doubt := &interrupt.Doubt{Key: key, Intent: intent, Effect: describe}
 	message := "It is not known whether " + what + " did its work: the process stopped while it ran. Run it again, count it as done, or fail?"
 	if key == "" && t.node.Lives != nil {
-		if doubt.PID = t.node.Lives(t.lastNote(intent)); doubt.PID != 0 {
+		if doubt.PID = t.lives(intent); doubt.PID != 0 {
 			message = fmt.Sprintf("It is not known whether %s did its work: the process stopped while it ran, and its command (process %d) still lives. Run it again, count it as done, or fail?", what, doubt.PID)
 		}
 	}
@@ -248,4 +248,15 @@ func (t *Task) broke(ctx context.Context, key string, policy OnCrash, cause erro
 		return err
 	}
 	return cause
+}
+
+// lives asks the node for a process of the intent that still lives. One that
+// panics knows of none: the question must be asked all the same.
+func (t *Task) lives(intent int64) (pid int) {
+	defer func() {
+		if recover() != nil {
+			pid = 0
+		}
+	}()
+	return t.node.Lives(t.lastNote(intent))
 }

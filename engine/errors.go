@@ -72,6 +72,19 @@ func (e *AnsweredError) Is(target error) bool {
 	return target == ErrVoid
 }
 
+// codeStepLimit is the code of a turn that ran too many steps.
+const codeStepLimit = "step_limit"
+
+// storedError is an error that was read back from the log, of a kind that a
+// caller can act on.
+type storedError struct {
+	text string
+	kind error
+}
+
+func (e storedError) Error() string        { return e.text }
+func (e storedError) Is(target error) bool { return target == e.kind }
+
 // TurnError is why a turn failed.
 type TurnError struct {
 	Thread string

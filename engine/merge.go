@@ -19,8 +19,15 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (failed func() (*Turn, err
 		return func() (*Turn, error) { return r.broken(err) }
 	}
 	ops := outcomes[0].ops
-	for _, o := range outcomes[1:] {
-		ops = append(ops[:len(ops):len(ops)], o.ops...)
+	if len(outcomes) > 1 {
+		n := 0
+		for _, o := range outcomes {
+			n += len(o.ops)
+		}
+		ops = make([]Op, 0, n)
+		for _, o := range outcomes {
+			ops = append(ops, o.ops...)
+		}
 	}
 	if len(outcomes) > 1 {
 		if err := r.twoWriters(ops); err != nil {

@@ -374,17 +374,11 @@ func (p *place) stands(asked []*asking) {
 	p.routes, p.rejected, p.refused = nil, rejected, refused
 }
 
-// fork goes on from a base, with the status of the row that was named.
-func (m *model) fork(from *place, status engine.Status) {
+// fork goes on from a base, however the turn ended there.
+func (m *model) fork(from *place) {
 	m.at = from.clone()
 	m.at.stands(nil)
 	m.at.moves(m.at.ready)
-	if status.Over() {
-		m.status = status
-		m.bases = append(m.bases, m.at.clone())
-		m.commit(1)
-		return
-	}
 	m.settle()
 }
 

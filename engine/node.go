@@ -41,10 +41,8 @@ func (r *run) fillTask(t *Task, id string, base *Entry, p *plan) {
 			break
 		}
 	}
-	r.root.mu.Lock()
-	defer r.root.mu.Unlock()
-	for _, res := range r.root.results {
-		if res.Base == base.Seq && res.Task == id && res.Kind != ResultTask {
+	for _, res := range r.stored(base.Seq, id) {
+		if res.Kind != ResultTask {
 			t.results = append(t.results, res)
 		}
 	}

@@ -68,10 +68,8 @@ func (o *outcome) result(g *Graph) Result {
 
 // restore takes the stored result of a task that finished before.
 func (r *run) restore(o *outcome) bool {
-	r.root.mu.Lock()
-	defer r.root.mu.Unlock()
-	for _, res := range r.root.results {
-		if res.Base != r.base().Seq || res.Task != o.task.id || res.Kind != ResultTask {
+	for _, res := range r.stored(r.base().Seq, o.task.id) {
+		if res.Kind != ResultTask {
 			continue
 		}
 		output, doc, err := decodeOutput(res.Value)

@@ -197,19 +197,17 @@ func (w *world) fork(id string) {
 	}
 	seq := int64(rapid.IntRange(1, int(w.head(id))).Draw(w.T, "from"))
 	var from *place
-	var status engine.Status
 	require.NoError(w, w.store.Entries(context.Background(), id, 0, int(seq), func(e engine.Entry) error {
 		if at := w.bases[id][e.Seq]; at != nil {
 			from = at
 		}
-		status = e.Status
 		return nil
 	}))
 	w.act(into, fmt.Sprint("fork ", engine.CheckpointID(id, seq), " into ", into), func(m *model) error {
 		if into != id {
 			m.turn = 1
 		}
-		m.fork(from, status)
+		m.fork(from)
 		return nil
 	}, func(e *engine.Engine) error {
 		_, err := e.Fork(context.Background(), engine.CheckpointID(id, seq), into, engine.By{})

@@ -120,7 +120,7 @@ func TestEffectsAreDoneOnceWhetherTheNodeFailsOrAsks(t *testing.T) {
 	}
 }
 
-// Case 42 of the seeds; TradingAgents and the rest: what cannot be stored has not happened.
+// Case 42 of the seeds: what cannot be stored has not happened.
 func TestAStepThatCannotBeStoredIsReportedByNoEvent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -26,6 +26,9 @@ func (r *run) tasks(p plan) []*outcome {
 	if len(p.tasks) > 1 {
 		outcomes, missing = make([]*outcome, 0, len(p.tasks)), nil
 	}
+	if len(p.tasks) > 1 {
+		r.index = r.byTask()
+	}
 	for _, id := range p.tasks {
 		o := new(outcome)
 		o.task = &o.taskRoom
@@ -35,8 +38,39 @@ func (r *run) tasks(p plan) []*outcome {
 			missing = append(missing, o)
 		}
 	}
+	r.index = nil
 	r.runTasks(missing)
 	return outcomes
+}
+
+// byTask sorts the stored results of the base by their tasks, so that a step
+// of many tasks need not look through all of them for each.
+func (r *run) byTask() map[string][]Result {
+	r.root.mu.Lock()
+	defer r.root.mu.Unlock()
+	index := map[string][]Result{}
+	for _, res := range r.root.results {
+		if res.Base == r.base().Seq {
+			index[res.Task] = append(index[res.Task], res)
+		}
+	}
+	return index
+}
+
+// stored gives the stored results of a task on a base.
+func (r *run) stored(base int64, task string) []Result {
+	if r.index != nil {
+		return r.index[task]
+	}
+	r.root.mu.Lock()
+	defer r.root.mu.Unlock()
+	var out []Result
+	for _, res := range r.root.results {
+		if res.Base == base && res.Task == task {
+			out = append(out, res)
+		}
+	}
+	return out
 }
 
 // runTasks runs tasks side by side, at most MaxConcurrency at once. A single
@@ -220,6 +254,9 @@ func (r *run) killed(cause error, results []Result) (*Turn, error) {
 func (r *run) fail(failed []*outcome, results []Result) (*Turn, error) {
 	first := failed[0]
 	end := &EndRecord{Cause: first.err.Error(), Node: nodeOf(first.task.id), Task: first.task.id, Code: "task"}
+	if errors.Is(first.err, ErrStepLimit) {
+		end.Code = codeStepLimit
+	}
 	for _, o := range failed[1:] {
 		end.Cause += fmt.Sprintf("; and %s: %v", o.task.id, o.err)
 	}

@@ -246,3 +246,14 @@ func TestASubgraphNestedTooDeeplyFails(t *testing.T) {
 	_, err := b.engine(g).Start(t.Context(), "t", engine.Input{})
 	require.ErrorContains(t, err, "nested deeper than 16")
 }
+
+func TestTheStepLimitInsideASubgraphIsToldAsSuch(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cd := b.chain("a")
+	cd.Edges = append(cd.Edges, engine.Edge{From: "a", To: "a"})
+	e := b.engine(b.around(b.compile(cd), "sub"))
+	_, err := e.Start(t.Context(), "t", engine.Input{MaxSteps: 3})
+	require.ErrorIs(t, err, engine.ErrStepLimit)
+	require.ErrorContains(t, err, "failed at node sub")
+}

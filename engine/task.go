@@ -26,7 +26,8 @@ var ErrInDoubt = errors.New("broke off: it is not known whether the work was don
 var errAsked = errors.New("the task asks a question: return this error from the node")
 
 // Task is one run of one node in one step: what the node sees of the world.
-// Its methods may be used from several goroutines of the node.
+// Its methods may be used from several goroutines of the node, but not after
+// the node has returned: what they read then is the next step's.
 type Task struct {
 	id       string
 	ctx      taskContext

@@ -210,10 +210,6 @@ func (e *Engine) fork(ctx context.Context, source string, seq int64, into string
 	entry := at.standing(KindFork)
 	entry.Actor, entry.Payload.Edit = or(by.Actor, osUser()), by.record()
 	entry.Payload.From, entry.Payload.State, entry.Payload.Input = CheckpointID(source, view.Head.Seq), maps.Clone(view.State), input
-	status := Running
-	if view.Head.Status.Over() {
-		status = view.Head.Status
-	}
 
 	var log Log
 	if into == source {
@@ -238,7 +234,7 @@ func (e *Engine) fork(ctx context.Context, source string, seq int64, into string
 	if into != source {
 		r.thread.Turn = 1
 	}
-	entries := r.atRest(entry, status)
+	entries := r.atRest(entry, Running)
 	if owner := r.thread.Owner; into != source || (owner != nil && !owner.Alive) {
 		r.take = TakeFree
 	}

@@ -1,11 +1,9 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/jmoiron/sqlx"
@@ -188,17 +186,8 @@ func (l *Log) Put(ctx context.Context, r engine.Result) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view.Results = insertSorted(l.view.Results, r)
+	l.view.Results = append(l.view.Results, r) // who has the old view does not see it
 	return nil
-}
-
-// insertSorted puts r in its place, in a slice of its own: the caller of View
-// keeps the old one.
-func insertSorted(results []engine.Result, r engine.Result) []engine.Result {
-	at, _ := slices.BinarySearchFunc(results, r, func(a, b engine.Result) int {
-		return cmp.Or(cmp.Compare(a.Base, b.Base), cmp.Compare(a.Task, b.Task), cmp.Compare(a.N, b.N))
-	})
-	return slices.Insert(slices.Clone(results), at, r)
 }
 
 func (l *Log) refusedPut(ctx context.Context, c *conn, no, fence int64, r *engine.Result) error {

@@ -159,7 +159,7 @@ func (l *Log) committed(p *plan) error {
 			l.view.Results = slices.DeleteFunc(slices.Clone(l.view.Results), func(r engine.Result) bool { return slices.Contains(p.left, r.Base) })
 		}
 		for _, r := range p.c.Results {
-			l.view.Results = insertSorted(l.view.Results, r)
+			l.view.Results = append(l.view.Results, r)
 		}
 	}
 	if p.c.Take != engine.TakeNone || p.mine {
