@@ -513,29 +513,3 @@ func (r *run) park() (*Turn, error) {
 	}
 	return r.end(Failed, end, "", nil)
 }
-
-// graphOf finds the graph of the thread's turn.
-func (e *Engine) graphOf(ctx context.Context, t Thread) (*Graph, error) {
-	if e.graph != nil && e.graph.fingerprint == t.Graph {
-		return e.graph, nil
-	}
-	if e.o.Load == nil {
-		name := "no graph"
-		if e.graph != nil {
-			name = "graph " + e.graph.name
-		}
-		return nil, fmt.Errorf("thread %s: its turn began with graph %s (%.12s), and this engine has %s: %w", t.ID, t.GraphName, t.Graph, name, ErrGraphChanged)
-	}
-	definition, err := e.store.Graph(ctx, t.Graph)
-	if err != nil {
-		return nil, fmt.Errorf("graph %.12s of thread %s: %w", t.Graph, t.ID, err)
-	}
-	g, err := e.o.Load(t.GraphName, definition)
-	if err != nil {
-		return nil, fmt.Errorf("thread %s: graph %s, which its turn began with, cannot be loaded here: %w", t.ID, t.GraphName, err)
-	}
-	if g.fingerprint != t.Graph {
-		return nil, fmt.Errorf("thread %s: graph %s (%.12s) loads as %.12s: a node type has another version here than when the turn began: %w", t.ID, t.GraphName, t.Graph, g.fingerprint, ErrGraphChanged)
-	}
-	return g, nil
-}
