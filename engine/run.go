@@ -479,31 +479,6 @@ func (r *run) resume(ctx context.Context, answers []interrupt.Answer, take Take)
 	return r.loop()
 }
 
-func deadline(in Input) *time.Time {
-	if in.Deadline.IsZero() {
-		return nil
-	}
-	at := in.Deadline.UTC().Truncate(time.Millisecond)
-	return &at
-}
-
-// turnDeadline is the deadline of the turn under way. One that has ended the
-// turn does not count for whoever resumes it after that.
-func (r *run) turnDeadline(ctx context.Context) (*time.Time, error) {
-	if end := r.head.Payload.End; end != nil && end.Code == "deadline" {
-		return nil, nil
-	}
-	seq := r.log.View().InputSeq
-	if seq == 0 {
-		return nil, nil
-	}
-	input, err := r.e.inputAt(ctx, r.thread.ID, seq)
-	if err != nil {
-		return nil, err
-	}
-	return input.Deadline, nil
-}
-
 // park ends a turn whose owners died too often on the same base.
 func (r *run) park() (*Turn, error) {
 	end := &EndRecord{
