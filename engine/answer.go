@@ -172,7 +172,7 @@ func (r *run) settledAlready(a interrupt.Answer) error {
 	}
 	record, err := r.e.store.Question(context.Background(), thread, seq)
 	if err != nil {
-		return fmt.Errorf("question %s: %w", a.Question, err)
+		return err
 	}
 	if record.Answer != nil && record.State == QuestionAnswered {
 		checked, err := record.Question.Check(a)
