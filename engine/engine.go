@@ -132,7 +132,7 @@ func (e *Engine) Start(ctx context.Context, thread string, in Input) (*Turn, err
 	if e.graph == nil {
 		return nil, errors.New("this engine has no graph to start a turn with")
 	}
-	if _, _, err := e.inputOps(nil, in); err != nil {
+	if _, _, err := e.graph.inputOps(nil, in); err != nil {
 		return nil, fmt.Errorf("input of thread %s: %w (%w)", thread, err, ErrInvalid)
 	}
 	if e.store == nil {
@@ -321,12 +321,21 @@ func (e *Engine) History(ctx context.Context, thread string, fn func(Entry) erro
 	return e.store.Entries(ctx, thread, 0, 0, fn)
 }
 
+// CheckInput says whether an input of these values would be taken by a thread
+// that is new; the error wraps ErrInvalid.
+func (g *Graph) CheckInput(values Values) error {
+	if _, _, err := g.inputOps(nil, Input{Values: values}); err != nil {
+		return fmt.Errorf("input: %w (%w)", err, ErrInvalid)
+	}
+	return nil
+}
+
 // inputOps makes the operations of an input on a state: initial values of
 // channels that the thread does not have yet, then the input's own writes. The
 // notes say what a reader should know of them.
-func (e *Engine) inputOps(state map[string]any, in Input) (ops []Op, notes []string, err error) {
-	for _, name := range e.graph.Channels() {
-		ch := e.graph.channels[name]
+func (g *Graph) inputOps(state map[string]any, in Input) (ops []Op, notes []string, err error) {
+	for _, name := range g.Channels() {
+		ch := g.channels[name]
 		current, has := state[name]
 		if !has {
 			ops = append(ops, Op{Channel: name, Op: OpSet, Value: ch.initial})
@@ -337,7 +346,7 @@ func (e *Engine) inputOps(state map[string]any, in Input) (ops []Op, notes []str
 		}
 	}
 	for _, name := range sortedKeys(in.Values) {
-		op, replaced, err := e.graph.opOf("", Write{Channel: name, Value: in.Values[name]})
+		op, replaced, err := g.opOf("", Write{Channel: name, Value: in.Values[name]})
 		if err != nil {
 			return nil, nil, err
 		}

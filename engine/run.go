@@ -346,7 +346,7 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 	defer r.kill(nil)
 	r.refresh()
 	var changed changes
-	ops, notes, err := r.e.inputOps(r.state, in)
+	ops, notes, err := r.e.graph.inputOps(r.state, in)
 	if err == nil {
 		changed, err = r.reduce(ops)
 	}

@@ -158,9 +158,7 @@ func (l *Log) committed(p *plan) error {
 		if len(p.left) > 0 {
 			l.view.Results = slices.DeleteFunc(slices.Clone(l.view.Results), func(r engine.Result) bool { return slices.Contains(p.left, r.Base) })
 		}
-		for _, r := range p.c.Results {
-			l.view.Results = append(l.view.Results, r)
-		}
+		l.view.Results = append(l.view.Results, p.c.Results...)
 	}
 	if p.c.Take != engine.TakeNone || p.mine {
 		l.mine = p.c.Leave != engine.LeaseFree

@@ -83,6 +83,10 @@ func (a *app) runTurn(cmd *cobra.Command, args []string, f runFlags) error {
 	if in.Cwd, err = os.Getwd(); err != nil {
 		return fmt.Errorf("the folder in which the thread's commands would run: %w", err)
 	}
+	// Before the file is opened, which makes one where there is none.
+	if err := graph.CheckInput(in.Values); err != nil {
+		return err
+	}
 	ctx, stop := a.interruptible(cmd.Context())
 	defer stop()
 	s, err := a.open(ctx)
