@@ -167,11 +167,13 @@ type Owner struct {
 
 // View is a thread at one entry of its log.
 type View struct {
-	Thread  Thread
-	Head    Entry   // Seq 0 if the log is empty
-	Tail    []Entry // from the base of the graph itself, inclusive, to Head: its own entries and those of its subgraphs
-	State   map[string]any
-	Results []Result // of the base, and of subgraphs' bases after it; only where the view is of the newest entry
+	Thread Thread
+	Head   Entry   // Seq 0 if the log is empty
+	Tail   []Entry // from the base of the graph itself, inclusive, to Head: its own entries and those of its subgraphs
+	State  map[string]any
+	// Results are of the base, and of subgraphs' bases after it, in no particular
+	// order; only where the view is of the newest entry.
+	Results []Result
 	Signals []Signal // that no wait has taken yet, oldest first; only where the view is of the newest entry
 	// OutsideStep is the step number at the last event from outside in this
 	// turn (input, answer, update, fork, end): the step limit counts from it.

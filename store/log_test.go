@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-agent/holdfast/engine"
@@ -19,6 +21,8 @@ func TestWhatWasCommittedIsThereAfterReopening(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := l.View()
+	// A living handle has them in the order in which they were stored.
+	slices.SortFunc(live.Results, func(a, b engine.Result) int { return cmp.Compare(a.Task, b.Task) })
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
