@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
+	"github.com/holdfast-agent/holdfast/internal/seen"
 	"github.com/holdfast-agent/holdfast/internal/value"
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
@@ -177,31 +177,24 @@ func cut(text string) string {
 // visible writes characters that cannot be seen, or that change how others are
 // shown, as escapes: a person approves what is read and nothing else.
 func visible(text string) string {
-	if !strings.ContainsFunc(text, hidden) && utf8.ValidString(text) {
+	escaped := func(r rune) bool { return r != '\n' && r != '\t' && seen.Hidden(r) }
+	if !strings.ContainsFunc(text, escaped) && utf8.ValidString(text) {
 		return text
 	}
 	var b strings.Builder
-	for _, r := range text {
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
 		switch {
-		case !hidden(r):
-			b.WriteRune(r)
-		case r < 0x80:
-			fmt.Fprintf(&b, `\x%02x`, r)
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case escaped(r):
+			b.WriteString(seen.Escape(r))
 		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+			b.WriteRune(r)
 		}
+		i += size
 	}
 	return b.String()
-}
-
-func hidden(r rune) bool {
-	switch {
-	case r == '\n' || r == '\t':
-		return false
-	case r < 0x7F:
-		return r < ' '
-	}
-	return !unicode.IsGraphic(r) || unicode.In(r, unicode.Zs, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) || r == 0x2800
 }
 
 // oneLine is text for a place that has one line, shortened.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/holdfast-agent/holdfast/internal/seen"
 )
 
 // visible gives text as it may be sent to a terminal: every character is one
@@ -16,7 +18,7 @@ import (
 func visible(s string) string {
 	clean := true
 	for i, r := range s {
-		if hidden(r) && r != '\n' || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
+		if seen.Hidden(r) && r != '\n' || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
 			clean = false
 			break
 		}
@@ -33,10 +35,10 @@ func visible(s string) string {
 		case r == '\t':
 			b.WriteString("    ")
 		case r == '\r' && strings.HasPrefix(s[i+1:], "\n"): // the end of a line elsewhere
-		case r == '\n' || !hidden(r):
+		case r == '\n' || !seen.Hidden(r):
 			b.WriteString(s[i : i+size])
 		default:
-			b.WriteString(escape(r))
+			b.WriteString(seen.Escape(r))
 		}
 		i += size
 	}
@@ -46,38 +48,6 @@ func visible(s string) string {
 // oneLine is visible for a place that has one line.
 func oneLine(s string) string {
 	return strings.ReplaceAll(visible(s), "\n", `\n`)
-}
-
-func escape(r rune) string {
-	switch {
-	case r == '\n':
-		return `\n`
-	case r == '\r':
-		return `\r`
-	case r == '\t':
-		return `\t`
-	case r < 0x80:
-		return fmt.Sprintf(`\x%02x`, r)
-	case r <= 0xFFFF:
-		return fmt.Sprintf(`\u%04x`, r)
-	}
-	return fmt.Sprintf(`\U%08x`, r)
-}
-
-// hidden reports whether a character cannot be seen, or seen for what it is.
-func hidden(r rune) bool {
-	if r < 0x7F {
-		return r < ' '
-	}
-	switch {
-	case !unicode.IsGraphic(r), unicode.In(r, unicode.Zs):
-		return true // control, format (bidirectional ones too), unassigned; other spaces
-	case unicode.Is(unicode.Variation_Selector, r), unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r):
-		return true // joiners and fillers that count as marks and letters
-	case r == 0x2800 || r == 0x1D159:
-		return true // an empty Braille cell and an empty note head
-	}
-	return false
 }
 
 // columns is how wide a line is at most: a character that some terminal may
@@ -141,7 +111,7 @@ func quote(s string) string {
 	plain := s != ""
 	for _, r := range s {
 		switch {
-		case hidden(r) || r == utf8.RuneError:
+		case seen.Hidden(r) || r == utf8.RuneError:
 			return ansiQuote(s)
 		case r >= 0x80, !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:=@,+%", r):
 			plain = false
@@ -163,8 +133,8 @@ func ansiQuote(s string) string {
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case r == '\'' || r == '\\':
 			b.WriteString(`\` + string(r))
-		case hidden(r):
-			b.WriteString(escape(r))
+		case seen.Hidden(r):
+			b.WriteString(seen.Escape(r))
 		default:
 			b.WriteString(s[i : i+size])
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-agent/holdfast/internal/seen"
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
@@ -48,7 +49,7 @@ func TestVisibleNeverLeavesAnythingHidden(t *testing.T) {
 			t.Fatalf("%q is not UTF-8", out)
 		}
 		for _, r := range out {
-			if r != '\n' && hidden(r) {
+			if r != '\n' && seen.Hidden(r) {
 				t.Fatalf("%q has the hidden character %U", out, r)
 			}
 		}

@@ -1,4 +1,4 @@
-// Victim counts to three, with a fail point before each number. It is built by
+// Command victim counts to three, with a fail point before each number. It is built by
 // the tests of package failpoint.
 package main
 
