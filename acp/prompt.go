@@ -183,7 +183,7 @@ func (p *prompt) turns() (StopReason, error) {
 func (p *prompt) engine() *engine.Engine {
 	o := engine.Options{Events: p.event, Ask: p.ask, Sleep: true, Load: p.c.config.Load}
 	if able, _ := p.c.able(); able.Terminal {
-		o.Host = terminals{p}
+		o.Host = terminals{p: p}
 	}
 	return engine.New(p.s.served.graph, p.c.config.Store, o)
 }

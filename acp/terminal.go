@@ -13,7 +13,10 @@ import (
 )
 
 // terminals runs commands in the client's terminal, where the person sees them.
-type terminals struct{ p *prompt }
+type terminals struct {
+	engine.NoHost
+	p *prompt
+}
 
 var _ engine.Host = terminals{}
 

@@ -22,9 +22,6 @@ func shell() *engine.Graph {
 		Nodes: map[string]engine.Node{"run": {
 			Resolve: func(*engine.Task) (any, error) { return map[string]any{"line": "make all", "cwd": "/w"}, nil },
 			Run: func(ctx context.Context, t *engine.Task) (engine.Output, error) {
-				if t.Host() == nil {
-					return engine.Set("response", "no host"), nil
-				}
 				r, err := t.Host().Terminal(ctx, t, engine.Command{
 					Args: []string{"sh", "-c", "make all"}, Dir: "/w", Env: map[string]string{"A": "1"}, Limit: 1000,
 				})

@@ -118,8 +118,22 @@ func (t *Task) Base() int64 { return t.base }
 // Cwd is the folder where the thread was started; empty if it has none.
 func (t *Task) Cwd() string { return t.thread.Cwd }
 
-// Host is what the surroundings of the turn offer; nil is nothing.
-func (t *Task) Host() Host { return t.host }
+// Roots are the folders that the task's files lie in: the thread's own folder
+// and the further ones of its session.
+func (t *Task) Roots() []string {
+	if t.thread.Cwd == "" {
+		return t.thread.Roots
+	}
+	return append([]string{t.thread.Cwd}, t.thread.Roots...)
+}
+
+// Host is what the surroundings of the turn offer; never nil.
+func (t *Task) Host() Host {
+	if t.host == nil {
+		return NoHost{}
+	}
+	return t.host
+}
 
 // Get is the value of a channel as the step began. It must not be changed; to
 // append to a list that it gives is fine, as it makes a new one.

@@ -375,6 +375,7 @@ func TestTheDefaultAgentRunsThePromptAndRepliesWithItsOutput(t *testing.T) {
 
 // terminal is a host with a terminal, as a client offers one.
 type terminal struct {
+	engine.NoHost
 	got  []engine.Command
 	give engine.CommandResult
 	err  error

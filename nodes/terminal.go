@@ -18,7 +18,7 @@ var errTimeout = errors.New("timeout")
 // terminal has one stream, which counts as stdout, and no input of ours.
 func (c *command) inTerminal(ctx context.Context, t *engine.Task, p *process) (*result, error) {
 	host := t.Host()
-	if host == nil || p.stdin != nil {
+	if p.stdin != nil {
 		return nil, engine.ErrNoTerminal
 	}
 	dir, err := filepath.Abs(p.cwd)
