@@ -140,7 +140,7 @@ func TestWithoutATerminalNobodyIsAskedForOne(t *testing.T) {
 	d := newDesk(t, acp.Adapter{}, shell())
 	c := d.client(nil)
 	require.Equal(t, "end_turn", c.Says(c.NewSession(), "x"))
-	require.Equal(t, "no host\n", editor.Text(c.Log, "agent_message_chunk"))
+	require.Equal(t, "no terminal\n", editor.Text(c.Log, "agent_message_chunk"))
 	for _, m := range c.Log {
 		require.NotContains(t, m.Method, "terminal/")
 	}
