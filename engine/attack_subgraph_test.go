@@ -169,6 +169,17 @@ func TestAGoReducerSharedWithASubgraphGetsItsOwnWrites(t *testing.T) {
 		turn, err := b.engine(b.compile(d)).Start(t.Context(), "t", engine.Input{Values: engine.Values{"n": 20}})
 		require.NoError(t, err)
 		require.Equal(t, want, turn.State["n"])
+
+		// The same when the subgraph is read from the log in between.
+		cd.Nodes["out"] = b.node()
+		cd.Edges = append(cd.Edges, engine.Edge{From: "in", To: "out"})
+		cd.InterruptBefore = []engine.Gate{{Node: "out"}}
+		d.Nodes["sub"] = engine.Node{Subgraph: &engine.Subgraph{Graph: b.compile(cd), Output: map[string]string{"n": "n"}}}
+		_, err = b.engine(b.compile(d)).Start(t.Context(), "u", engine.Input{Values: engine.Values{"n": 20}})
+		require.NoError(t, err)
+		turn, err = b.engine(b.compile(d)).Resume(t.Context(), "u", approve())
+		require.NoError(t, err)
+		require.Equal(t, want, turn.State["n"])
 		b.verify()
 	}
 }

@@ -92,6 +92,10 @@ func appendOps(dst []byte, ops []engine.Op) []byte {
 		}
 		dst = append(dst, `,"op":`...)
 		dst = value.Append(dst, string(op.Op))
+		if len(op.Raw) > 0 {
+			dst = append(dst, `,"raw":`...)
+			dst = value.Append(dst, op.Raw)
+		}
 		if op.Task != "" {
 			dst = append(dst, `,"task":`...)
 			dst = value.Append(dst, op.Task)

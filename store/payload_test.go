@@ -16,10 +16,11 @@ func fullPayload(v any) engine.Payload {
 	deadline := start.Add(time.Hour)
 	return engine.Payload{
 		Ops: []engine.Op{
-			{Task: "t", Channel: "c", Op: engine.OpAppend, Value: v, Keep: 3}, {Channel: "d", Op: engine.OpSet, Value: nil},
+			{Task: "t", Channel: "c", Op: engine.OpAppend, Value: v, Keep: 3}, {Channel: "d", Op: engine.OpSet, Value: nil, Raw: []any{v}},
 		},
 		Input:     &engine.InputRecord{Graph: "g", Name: "n", Text: "t", MaxSteps: 7, Via: "cli", OSUser: "u", Client: "c"},
 		Routes:    map[string][]string{"a": {"b", "c"}},
+		Failures:  map[string]engine.Failure{"t": {Node: "n", Task: "t", Cause: "c"}},
 		Arrivals:  map[string][]string{"j": {"a"}},
 		Question:  &interrupt.Question{AskingNode: "a", Task: "a", Ordinal: 1, Choices: []interrupt.Choice{{ID: "x"}}, Type: "string", Doubt: &interrupt.Doubt{Key: "k", Intent: 3, Effect: v, PID: 4}, Shows: v, Deadline: &deadline, Digest: "d", AskedAt: start, Voids: "x@1"},
 		Interrupt: &engine.InterruptRecord{Kind: interrupt.Dynamic, Node: "n", Message: "m <&>", Data: v},
@@ -29,9 +30,12 @@ func fullPayload(v any) engine.Payload {
 		From:      "x@1",
 		Notes:     []string{"a note"},
 		Sends:     map[string]engine.Values{"t": {"k": v}},
+		Left:      []string{"n"},
+		Refused:   "r",
 		Rejected:  []string{"n"},
 		Debts:     map[string][]string{"j": {"b"}},
 		Ran:       map[string]any{"t": v},
+		Edit:      &engine.EditRecord{Via: "v", Reason: "r", OSUser: "u", Client: "c"},
 	}
 }
 
@@ -40,6 +44,11 @@ func TestAPayloadIsReadAsItWasWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anyValue(3).Draw(t, "value")
 		p := fullPayload(v)
+		for i, fields := 0, reflect.ValueOf(p); i < fields.NumField(); i++ {
+			if fields.Field(i).IsZero() {
+				t.Fatalf("fullPayload has no %s", fields.Type().Field(i).Name)
+			}
+		}
 		b, err := appendPayload(nil, &p)
 		if err != nil {
 			t.Fatal(err)
