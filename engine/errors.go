@@ -23,6 +23,8 @@ var (
 	ErrTimeout         = errors.New("timed out")
 	ErrDeadline        = errors.New("the turn's deadline has passed")
 	ErrStepLimit       = errors.New("step limit reached")
+	ErrBudget          = errors.New("the budget is spent") // wrapped by a node: the turn ends with code budget
+	ErrRefusal         = errors.New("the model refused")   // wrapped by a node: the turn ends with code refusal
 	ErrGraphChanged    = errors.New("the graph changed in the middle of a turn")
 	ErrInvalid         = errors.New("invalid")
 )
@@ -74,6 +76,27 @@ func (e *AnsweredError) Is(target error) bool {
 
 // codeStepLimit is the code of a turn that ran too many steps.
 const codeStepLimit = "step_limit"
+
+// codes are those of ends that a caller can act on, with their errors.
+var codes = map[string]error{codeStepLimit: ErrStepLimit, "budget": ErrBudget, "refusal": ErrRefusal}
+
+// codeOf is the code of a turn that ends with the error of a task.
+func codeOf(err error) string {
+	for code, kind := range codes {
+		if errors.Is(err, kind) {
+			return code
+		}
+	}
+	return "task"
+}
+
+// ofCode is the error that an end with this code tells.
+func ofCode(text, code string) error {
+	if kind := codes[code]; kind != nil {
+		return storedError{text, kind}
+	}
+	return errors.New(text)
+}
 
 // storedError is an error that was read back from the log, of a kind that a
 // caller can act on.

@@ -14,6 +14,9 @@ const (
 	EventTurnStarted  EventType = "turn_started"  // an input was stored, or a turn is gone on with
 	EventTaskStarted  EventType = "task_started"  // Task, Node, Resolved
 	EventOutput       EventType = "output"        // Task, Text: a piece of what a task prints
+	EventShown        EventType = "shown"         // Task, Shown, Offset: a piece of a message, or a tool call
+	EventUsage        EventType = "usage"         // Task, Usage: what the turn has used, with this
+	EventCustom       EventType = "custom"        // Task, Text: its name, Value
 	EventTaskFinished EventType = "task_finished" // Task, Writes, Elapsed
 	EventRetry        EventType = "retry"         // Task, Err, Attempt, Elapsed: the delay before the next attempt
 	EventTaskFailed   EventType = "task_failed"   // Task, Err, Elapsed
@@ -39,6 +42,10 @@ type Event struct {
 	Node      string
 	Text      string
 	Resolved  any
+	Value     any // JSON
+	Shown     *Shown
+	Offset    int // bytes of the shown message before this piece, in this run of the task
+	Usage     *Usage
 	Writes    []Write
 	Status    Status
 	Question  *interrupt.Question

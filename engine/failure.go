@@ -31,6 +31,7 @@ func (r *run) attempt(t *Task) (Output, error) {
 	}
 	for {
 		t.asks, t.keys = 0, nil
+		t.shown, t.used = nil, Usage{}
 		output, err := r.timed(t)
 		if err == nil || policy == nil || !retryableFailure(t, err) {
 			return output, err
@@ -51,6 +52,9 @@ func (r *run) attempt(t *Task) (Output, error) {
 			return output, fmt.Errorf("%w (attempt %d, the last)", err, failed)
 		}
 		d := policy.delay(failed)
+		if hint := (*RetryError)(nil); errors.As(err, &hint) {
+			d = max(d, hint.After)
+		}
 		r.emit(Event{Type: EventRetry, Step: t.step, Task: t.id, Node: t.node.name, Attempt: failed, Err: err, Elapsed: d})
 		if clock.Sleep(r.ctx, r.e.o.Clock, d) != nil {
 			return output, err
@@ -70,12 +74,29 @@ func (t *Task) failedAttempts() int {
 	return n
 }
 
+// RetryError is a failure of a node that knows when another attempt may help,
+// such as one that a server asked to wait. Whether there is another attempt is
+// the node's Retry.
+type RetryError struct {
+	Err   error
+	After time.Duration // wait so long at least
+	Never bool          // no other attempt can help
+}
+
+func (e *RetryError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the failure.
+func (e *RetryError) Unwrap() error { return e.Err }
+
 // retryableFailure reports whether another attempt may help.
 func retryableFailure(t *Task, err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var storeErr storeError
+	var hint *RetryError
 	switch {
+	case errors.Is(err, ErrBudget), errors.Is(err, ErrRefusal), errors.As(err, &hint) && hint.Never:
+		return false
 	case t.failure != nil, t.question != nil, len(t.inner) > 0, errors.As(err, &storeErr), errors.Is(err, ErrInDoubt), errors.Is(err, ErrStepLimit):
 		return false
 	case errors.Is(err, ErrTimeout):

@@ -91,6 +91,8 @@ type Payload struct {
 	Interrupt *InterruptRecord    `json:"interrupt,omitempty"`
 	Answer    *interrupt.Answer   `json:"answer,omitempty"` // answer
 	End       *EndRecord          `json:"end,omitempty"`    // end
+	Shown     map[string][]Shown  `json:"shown,omitempty"`  // step: task -> what it showed
+	Usage     *Usage              `json:"usage,omitempty"`  // step, update, fork: what the turn used up to here
 	Ran       map[string]any      `json:"ran,omitempty"`    // step, end: task -> what it resolved to, unless its gate's question says so
 	Edit      *EditRecord         `json:"edit,omitempty"`   // update, fork
 	State     map[string]any      `json:"state,omitempty"`  // fork, prune: the whole state
@@ -139,7 +141,7 @@ type EndRecord struct {
 	Cause  string `json:"cause"`
 	Node   string `json:"node,omitempty"`
 	Task   string `json:"task,omitempty"`
-	Code   string `json:"code,omitempty"` // step_limit, crashes, rejected, cancelled, task, router, ...
+	Code   string `json:"code,omitempty"` // step_limit, budget, refusal, crashes, rejected, cancelled, task, router, ...
 	Reason string `json:"reason,omitempty"`
 	Via    string `json:"via,omitempty"`
 }

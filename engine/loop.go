@@ -71,11 +71,7 @@ func (r *run) over() (*Turn, error) {
 	var err error
 	if r.thread.Status == Failed && r.head.Payload.End != nil {
 		end := r.head.Payload.End
-		cause := errors.New(end.Cause)
-		if end.Code == codeStepLimit {
-			cause = storedError{end.Cause, ErrStepLimit}
-		}
-		err = &TurnError{Thread: r.thread.ID, Node: end.Node, Task: end.Task, Code: end.Code, Cause: cause}
+		err = &TurnError{Thread: r.thread.ID, Node: end.Node, Task: end.Task, Code: end.Code, Cause: ofCode(end.Cause, end.Code)}
 	}
 	last := r.head
 	r.emit(Event{Type: EventTurnEnded, Status: r.thread.Status, Seq: last.Seq, Entry: &last, Err: err})

@@ -40,6 +40,7 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (failed func() (*Turn, err
 	}
 	r.apply(changed)
 	entry := &Entry{Kind: KindStep, Status: Running, Step: r.head.Step + 1, Payload: Payload{Ops: r.graph.stored(ops)}}
+	r.addShown(entry, outcomes)
 	if node, err := r.route(entry, p.frontier, outcomes); err != nil {
 		r.undo(changed)
 		return r.stepFailed(outcomes, "router", node, err)

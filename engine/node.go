@@ -25,7 +25,7 @@ func (r *run) fillTask(t *Task, id string, base *Entry, p *plan) {
 	*t = Task{
 		id: id, node: r.graph.nodes[nodeOf(id)], graph: r.graph, depth: r.depth, thread: r.thread, base: base.Seq,
 		turn: base.Turn, step: base.Step + 1, state: State(r.state),
-		store: r, emit: r.emit, now: r.e.now, host: r.e.o.Host,
+		store: r, emit: r.emit, now: r.e.now, host: r.e.o.Host, before: r.usage(),
 	}
 	if input, sent := base.Payload.Sends[id]; sent {
 		t.state = maps.Clone(t.state)

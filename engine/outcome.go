@@ -57,6 +57,12 @@ func (o *outcome) result(g *Graph) Result {
 		}
 		doc["sends"] = sends
 	}
+	if kept := o.task.kept(o.output.Writes); len(kept) > 0 {
+		doc["shown"] = asJSON(kept)
+	}
+	if o.task.used != (Usage{}) {
+		doc["used"] = asJSON(o.task.used)
+	}
 	if o.refused != "" {
 		doc["refused"] = o.refused
 	}
@@ -76,6 +82,9 @@ func (r *run) restore(o *outcome) bool {
 		o.refused, _ = doc["refused"].(string)
 		if cause, failed := doc["failure"].(string); failed {
 			o.failure = &Failure{Node: o.task.node.name, Task: o.task.id, Cause: cause}
+		}
+		if err == nil {
+			err = errors.Join(into(doc["shown"], &o.task.shown), into(doc["used"], &o.task.used))
 		}
 		if err == nil {
 			err = o.check(r.graph, output)
@@ -110,6 +119,15 @@ func decodeOutput(raw []byte) (output Output, doc map[string]any, err error) {
 		output.Sends = append(output.Sends, Send{Node: name, Input: input})
 	}
 	return output, doc, nil
+}
+
+// asJSON is a value of this package as JSON, which is all that it can be.
+func asJSON(v any) any {
+	normal, _, err := value.Normalize(v)
+	if err != nil {
+		panic(err)
+	}
+	return normal
 }
 
 func anyList(names []string) []any {

@@ -28,6 +28,7 @@ type run struct {
 	head   Entry          // the newest of this namespace
 	tail   []Entry        // of this namespace, from its base to its head
 	state  map[string]any // of this namespace
+	before Usage          // of a subgraph: what the turn used before its visit
 
 	// Room that one step after the other uses.
 	changed    changes

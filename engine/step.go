@@ -253,10 +253,7 @@ func (r *run) killed(cause error, results []Result) (*Turn, error) {
 // fail ends the turn because tasks failed.
 func (r *run) fail(failed []*outcome, results []Result) (*Turn, error) {
 	first := failed[0]
-	end := &EndRecord{Cause: first.err.Error(), Node: nodeOf(first.task.id), Task: first.task.id, Code: "task"}
-	if errors.Is(first.err, ErrStepLimit) {
-		end.Code = codeStepLimit
-	}
+	end := &EndRecord{Cause: first.err.Error(), Node: nodeOf(first.task.id), Task: first.task.id, Code: codeOf(first.err)}
 	for _, o := range failed[1:] {
 		end.Cause += fmt.Sprintf("; and %s: %v", o.task.id, o.err)
 	}

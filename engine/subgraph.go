@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,6 +127,7 @@ func (r *run) child(ctx context.Context, t *Task) (*run, error) {
 	c := &run{
 		e: r.e, log: r.log, graph: sub.Graph, thread: r.thread, root: r.root, depth: r.depth + 1,
 		ns: namespace(r.ns, t.id, t.base), state: map[string]any{}, limit: r.limit, ctx: ctx, kill: r.kill,
+		before: t.before,
 	}
 	r.root.mu.Lock()
 	known := slices.Clone(r.root.children[c.ns])
@@ -221,7 +221,7 @@ func (c *run) childStep(p plan, t *Task) error {
 		for i, o := range s.failed {
 			parts[i] = fmt.Sprintf("%s: %v", o.task.id, o.err)
 		}
-		return errors.New(strings.Join(parts, "; and "))
+		return ofCode(strings.Join(parts, "; and "), codeOf(s.failed[0].err))
 	}
 	t.inner = s.questions
 	return errAsked
@@ -230,6 +230,9 @@ func (c *run) childStep(p plan, t *Task) error {
 // exports are the child's own writes to channels of the parent, in the order
 // in which they were made. What the parent gave does not come back.
 func (c *run) exports(t *Task) Output {
+	if u := c.base().Payload.Usage; u != nil {
+		t.used = *u
+	}
 	_, outputs := t.node.Subgraph.channels(t.graph)
 	c.root.mu.Lock()
 	entries := slices.Clone(c.root.children[c.ns])

@@ -57,6 +57,9 @@ type Task struct {
 	refused  string    // a gate in that subgraph was rejected, and nothing was left to run there
 	failure  error     // an engine error that the node must not hide
 	notes    []string
+	shown    []Shown
+	used     Usage         // by this task
+	before   Usage         // by the turn before it
 	alive    chan struct{} // signs of life, for the idle timeout
 	over     bool          // the node returned: whoever still holds the task changes nothing
 }
@@ -170,6 +173,22 @@ func (t *Task) Print(text string) {
 		return
 	}
 	t.emit(Event{Type: EventOutput, Task: t.id, Node: t.node.name, Text: text})
+}
+
+// Report emits an event of the node's own, for whoever listens. It is not stored.
+func (t *Task) Report(name string, v any) error {
+	v, _, err := value.Normalize(v)
+	if err != nil {
+		return fmt.Errorf("report %s: %w", name, err)
+	}
+	t.Alive()
+	t.mu.Lock()
+	over := t.over
+	t.mu.Unlock()
+	if !over {
+		t.emit(Event{Type: EventCustom, Task: t.id, Node: t.node.name, Text: name, Value: v})
+	}
+	return nil
 }
 
 // IdempotencyKey names one effect of this task for services that accept such a

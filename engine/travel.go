@@ -109,6 +109,7 @@ func (r *run) standing(kind Kind) *Entry {
 	entry := &Entry{Kind: kind, Step: r.head.Step, Next: base.Next, Payload: Payload{
 		Sends: base.Payload.Sends, Arrivals: base.Payload.Arrivals, Debts: base.Payload.Debts,
 		Rejected: base.Payload.Rejected, Refused: base.Payload.Refused, Failures: base.Payload.Failures,
+		Usage: base.Payload.Usage,
 	}}
 	if base.Payload.Routes == nil {
 		return entry

@@ -242,6 +242,15 @@ func assign(to reflect.Value, v any) error {
 			return mismatch()
 		}
 		to.SetInt(n)
+	case reflect.Float64:
+		switch n := v.(type) {
+		case float64:
+			to.SetFloat(n)
+		case int64:
+			to.SetFloat(float64(n))
+		default:
+			return mismatch()
+		}
 	default:
 		return mismatch()
 	}
