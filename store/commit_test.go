@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -421,5 +422,32 @@ func TestOrderIsTheSequenceAlsoWhenTheClockGoesBack(t *testing.T) {
 	if v.Thread.Head != 6 || v.Head.Step != 5 {
 		t.Errorf("head: %+v", v.Head)
 	}
+	b.verify()
+}
+
+func TestAPanicInACommitIsItsErrorAndHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	l, other := b.begin("x"), b.begin("y")
+	for _, point := range []string{"store.commit.begin", "store.commit.before", "store.commit.after"} {
+		failpoint.SetIn(t, point, b.s.Path(), "panic")
+		// A step is one statement, the other kind of commit a transaction.
+		head := l.View().Thread.Head
+		err := l.Commit(t.Context(), &engine.Commit{Entries: []*engine.Entry{step(1, head)}})
+		if stored := point == "store.commit.after"; stored != (err == nil) {
+			t.Errorf("%s: %v", point, err)
+		}
+		failpoint.SetIn(t, point, b.s.Path(), "panic")
+		err = b.s.write.do(t.Context(), &job{apply: func(context.Context, *conn) error { return nil }})
+		if err == nil || !strings.Contains(err.Error(), "panic in a commit") {
+			t.Errorf("%s: %v", point, err)
+		}
+		b.commit(other, &engine.Commit{Entries: []*engine.Entry{step(1, head)}})
+	}
+	err := b.s.write.do(t.Context(), &job{single: true, apply: func(context.Context, *conn) error { panic("oops") }})
+	if err == nil || !strings.Contains(err.Error(), "oops") {
+		t.Error(err)
+	}
+	b.commit(other, &engine.Commit{Entries: []*engine.Entry{step(1, 9)}})
 	b.verify()
 }

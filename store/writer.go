@@ -349,7 +349,8 @@ func (w *writer) resolve(ctx context.Context, j *job) error {
 	return w.alone(ctx, j, clock.Real.Now().Add(w.timeout))
 }
 
-func (w *writer) readBack(ctx context.Context, j *job) (bool, error) {
+func (w *writer) readBack(ctx context.Context, j *job) (stored bool, err error) {
+	defer recovered(&err, &stored)
 	if j.landed == nil {
 		return false, nil
 	}
@@ -362,6 +363,9 @@ func (w *writer) readBack(ctx context.Context, j *job) (bool, error) {
 
 // worthAnotherTry tells a passing failure from one that will come again.
 func worthAnotherTry(err error) bool {
+	if errors.As(err, new(*panicked)) {
+		return false
+	}
 	for _, kind := range []error{ErrFull, ErrAccess, ErrCorrupt, ErrNotDatabase, ErrLocked} {
 		if errors.Is(fileError("", err), kind) {
 			return false
@@ -370,8 +374,23 @@ func worthAnotherTry(err error) bool {
 	return true
 }
 
+// panicked is a panic in a job. It becomes an error of that job: else its leader
+// would be gone, and everybody behind it would wait for good.
+type panicked struct{ value any }
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic in a commit: %v", p.value) }
+
+// recovered makes an error of a panic. What the job did until then is unknown,
+// as after a failed COMMIT.
+func recovered(err *error, unknown *bool) {
+	if v := recover(); v != nil {
+		*err, *unknown = &panicked{v}, true
+	}
+}
+
 // attempt tries a job once. unknown: it may have been stored in spite of err.
 func (w *writer) attempt(ctx context.Context, j *job) (err error, unknown bool) {
+	defer recovered(&err, &unknown)
 	c, err := w.connect(ctx)
 	if err != nil {
 		return err, false
@@ -396,6 +415,7 @@ func (w *writer) attempt(ctx context.Context, j *job) (err error, unknown bool) 
 
 // transact runs f in a transaction.
 func (w *writer) transact(ctx context.Context, c *conn, f func() error) (unknown bool, err error) {
+	defer recovered(&err, &unknown)
 	if err := w.begin(); err != nil {
 		return false, err
 	}
