@@ -8,12 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/holdfast-agent/holdfast/internal/clock"
+	proc "github.com/holdfast-agent/holdfast/internal/process"
 )
 
 const (
@@ -63,11 +63,12 @@ func (p *process) run(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	defer pipes.close()
-	pid, done, err := start(cmd)
+	done, err := proc.Start(cmd)
 	pipes.started()
 	if err != nil {
 		return nil, p.startError(err)
 	}
+	pid := cmd.Process.Pid
 	r := &result{stdout: newCapture(p.maxOutput), stderr: newCapture(p.maxOutput)}
 	copied := p.copy(pipes, r)
 	var noteErr error
@@ -121,7 +122,7 @@ func (p *process) wait(ctx context.Context, r *result, pid int, done, copied <-c
 func (p *process) kill(pid int, done, copied <-chan struct{}) {
 	fired, stop := p.clock.After(p.killAfter)
 	defer stop()
-	signalGroup(pid, false)
+	proc.SignalGroup(pid, false)
 	for done, copied := done, copied; done != nil || copied != nil; {
 		select {
 		case <-done:
@@ -132,33 +133,8 @@ func (p *process) kill(pid int, done, copied <-chan struct{}) {
 			done, copied = nil, nil
 		}
 	}
-	signalGroup(pid, true)
+	proc.SignalGroup(pid, true)
 	<-done
-}
-
-// start starts the command and gives a channel that is closed when it ended.
-//
-// On Linux the parent-death signal comes when the thread that started the
-// command ends, not only with the process. So one goroutine keeps its thread
-// from the start to the end of the command.
-func start(cmd *exec.Cmd) (pid int, done <-chan struct{}, err error) {
-	ended := make(chan struct{})
-	begun := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(ended)
-		err := cmd.Start()
-		begun <- err
-		if err == nil {
-			_ = cmd.Wait() // its ProcessState says everything
-		}
-	}()
-	if err := <-begun; err != nil {
-		<-ended
-		return 0, nil, err
-	}
-	return cmd.Process.Pid, ended, nil
 }
 
 func (p *process) command() (*exec.Cmd, error) {
@@ -177,7 +153,7 @@ func (p *process) command() (*exec.Cmd, error) {
 	}
 	cmd.Dir = p.cwd
 	cmd.Env = append(os.Environ(), p.env...)
-	prepare(cmd)
+	proc.Prepare(cmd)
 	return cmd, nil
 }
 

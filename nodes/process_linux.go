@@ -6,12 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 )
-
-// dieWithParent lets the kernel kill the command when the agent dies. That is
-// the command itself; what it started in turn only ends if it notices.
-func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // noteOf describes a process so that nobody takes a later one with the same
 // number for it.
