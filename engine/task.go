@@ -210,6 +210,16 @@ func Get[T any](t *Task, channel string) (T, error) {
 	return out, nil
 }
 
+// Resolved reads what the node's Resolve gave as T: the value itself, or decoded
+// from its JSON.
+func Resolved[T any](t *Task) (T, error) {
+	var out T
+	if err := into(t.Resolved(), &out); err != nil {
+		return out, fmt.Errorf("what node %s resolved: %w", t.node.name, err)
+	}
+	return out, nil
+}
+
 // into fills out, a pointer, from a channel value.
 func into[T any](v any, out *T) error {
 	if same, ok := v.(T); ok {

@@ -41,7 +41,7 @@ func askType() Type {
 			"deadline":    durationSchema("how long the question may stay open before default is the answer"),
 			"default":     map[string]any{"description": "the answer at the deadline: one of the choices, or a value of answer_type; ${{ expression }} is replaced in its texts"},
 		}),
-		build: buildAsk,
+		careful: true, New: buildAsk,
 	}
 }
 
@@ -53,7 +53,7 @@ func anys(list []string) []any {
 	return out
 }
 
-func buildAsk(b *builder) engine.Node {
+func buildAsk(b *Config) engine.Node {
 	var message *template
 	if t := b.get("message"); t != nil {
 		if text, ok := b.d.text(t, b.what("message")); ok {
@@ -103,7 +103,7 @@ func buildAsk(b *builder) engine.Node {
 	}}
 }
 
-func (b *builder) choices() []interrupt.Choice {
+func (b *Config) choices() []interrupt.Choice {
 	t := b.get("choices")
 	if t == nil {
 		return nil
@@ -160,7 +160,7 @@ func choiceConfig(c interrupt.Choice) any {
 	return m
 }
 
-func (b *builder) choice(t *tree) (c interrupt.Choice) {
+func (b *Config) choice(t *tree) (c interrupt.Choice) {
 	b.d.only(t, "a choice", []string{"id", "name", "kind"})
 	if v := b.d.need(t, "id", "a choice"); v != nil {
 		c.ID, _ = b.d.word(v, "id of a choice")
@@ -174,7 +174,7 @@ func (b *builder) choice(t *tree) (c interrupt.Choice) {
 	return c
 }
 
-func (b *builder) answerType() string {
+func (b *Config) answerType() string {
 	t := b.get("answer_type")
 	if t == nil {
 		return ""
@@ -196,7 +196,7 @@ func (b *builder) answerType() string {
 
 // deadline reads until when the question may be answered, and the answer that
 // it has then.
-func (b *builder) deadline(choices []interrupt.Choice, answerType string) (time.Duration, *jsonTemplate) {
+func (b *Config) deadline(choices []interrupt.Choice, answerType string) (time.Duration, *jsonTemplate) {
 	t, otherwise := b.get("deadline"), b.t.get("default")
 	switch {
 	case t == nil && otherwise == nil:
@@ -235,7 +235,7 @@ func (b *builder) deadline(choices []interrupt.Choice, answerType string) (time.
 // output reads the channel that a node writes; takes says which reducers can
 // take what it writes. A command must not run only for its result to be
 // refused.
-func (b *builder) output(takes func(reducer string) bool) string {
+func (b *Config) output(takes func(reducer string) bool) string {
 	t := b.get("output")
 	if t == nil {
 		return ""

@@ -56,7 +56,7 @@ func TestAQuestionIsMadeFromTheChannels(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrNoStore)
 	require.ErrorContains(t, err, "Take 7?")
 
-	d := newDecoder("", "", false)
+	d := newDecoder(registry(), "", "", false)
 	d.def.Channels = map[string]engine.Channel{"v": {}}
 	tr := d.readTree([]byte("{x: ['${{ v }}', 'v ${{ v }}', 1, {_k: null}], y: '${{ [v] }}', z: '$${{ v }}'}"))
 	made, err := d.jsonTemplate(tr, inQuestion).make(engine.State{"v": int64(7)}, nil)

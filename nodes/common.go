@@ -42,7 +42,7 @@ func commonKeys() []string {
 }
 
 // common reads what every node may have.
-func (b *builder) common(node *engine.Node) {
+func (b *Config) common(node *engine.Node) {
 	d := b.d
 	if v := b.get("on_crash"); v != nil {
 		if policy, ok := d.oneOf(v, "on_crash", []string{"ask", "retry", "fail"}); ok {
@@ -58,10 +58,12 @@ func (b *builder) common(node *engine.Node) {
 	if v := b.get("barrier"); v != nil {
 		node.Barrier = d.barrier(v, b.name)
 	}
-	node.Timeout = b.timeout()
+	if limit := b.timeout(); limit != nil {
+		node.Timeout = limit
+	}
 }
 
-func (b *builder) timeout() *engine.Timeout {
+func (b *Config) timeout() *engine.Timeout {
 	limit := engine.Timeout{}
 	if v := b.get("run_timeout"); v != nil {
 		limit.Run, _, _ = b.d.duration(v, b.what("run_timeout"))

@@ -17,7 +17,11 @@ var defaultGraph = sync.OnceValue(func() *engine.Graph {
 	if runtime.GOOS == "windows" {
 		text = strings.Replace(text, "[sh, -c,", "[cmd, /c,", 1)
 	}
-	g, err := load(newDecoder("default", "", true), "the default agent", []byte(text))
+	types, err := NewRegistry(ownTypes()...)
+	if err != nil {
+		panic(err) // a mistake in this program, which a test finds
+	}
+	g, err := load(newDecoder(types, "default", "", true), "the default agent", []byte(text))
 	if err != nil {
 		panic(err) // a mistake in this program, which a test finds
 	}

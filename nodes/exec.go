@@ -37,7 +37,7 @@ func execType() Type {
 			"max_output": map[string]any{"type": "integer", "minimum": 256, "maximum": maxMaxOutput, "description": "bytes that are kept of stdout, and of stderr: a quarter from the beginning and the rest from the end"},
 			"fail_on":    map[string]any{"enum": []any{"nonzero"}, "description": "nonzero: an exit code other than 0 fails the task"},
 		}),
-		build: buildExec,
+		careful: true, New: buildExec,
 	}
 }
 
@@ -60,7 +60,7 @@ type command struct {
 	killTimeout time.Duration
 }
 
-func buildExec(b *builder) engine.Node {
+func buildExec(b *Config) engine.Node {
 	c := &command{node: b.name, maxOutput: defaultMaxOutput, clock: clock.Real, killTimeout: killAfter}
 	b.command(c)
 	c.cwd = b.template("cwd")
@@ -99,7 +99,7 @@ func buildExec(b *builder) engine.Node {
 	}
 }
 
-func (b *builder) command(c *command) {
+func (b *Config) command(c *command) {
 	t := b.get("command")
 	if t == nil {
 		return
@@ -137,7 +137,7 @@ func (b *builder) command(c *command) {
 
 // warnShell finds a list that puts values into the text of a shell line after
 // all: [sh, -c, "... ${{ }} ..."].
-func (b *builder) warnShell(list *tree, i int, item *tree, arg *template) {
+func (b *Config) warnShell(list *tree, i int, item *tree, arg *template) {
 	if arg.literal() || i < 2 || b.d.own {
 		return
 	}
@@ -152,7 +152,7 @@ func (b *builder) warnShell(list *tree, i int, item *tree, arg *template) {
 	}
 }
 
-func (b *builder) template(key string) *template {
+func (b *Config) template(key string) *template {
 	t := b.get(key)
 	if t == nil {
 		return nil
@@ -165,7 +165,7 @@ func (b *builder) template(key string) *template {
 	return b.d.template(t, inCommand)
 }
 
-func (b *builder) environment(c *command) {
+func (b *Config) environment(c *command) {
 	t := b.get("env")
 	if t == nil {
 		return

@@ -1,8 +1,6 @@
 package nodes
 
 import (
-	"fmt"
-
 	"github.com/holdfast-agent/holdfast/engine"
 )
 
@@ -97,43 +95,26 @@ func (d *decoder) readNode(t *tree, name string) engine.Node {
 	if !ok {
 		return stub
 	}
-	typ := typeNamed(typeName)
+	typ := d.types.named(typeName)
 	if typ == nil {
-		d.wrong(v, engine.Nearest(typeName, typeNames()), "unknown node type %q; there are %s", typeName, joinNames(typeNames()))
+		names := d.types.names()
+		d.wrong(v, engine.Nearest(typeName, names), "unknown node type %q; there are %s", typeName, joinNames(names))
 		return stub
 	}
-	d.only(t, "node "+name+" of type "+typ.Name, append(commonKeys(), typ.keys()...))
+	d.onlyOf(t, name, typ)
 	for _, key := range typ.required() {
 		d.need(t, key, "node "+name+" of type "+typ.Name)
 	}
-	b := &builder{d: d, t: t, name: name, config: map[string]any{}}
+	c := &Config{d: d, t: t, name: name, config: map[string]any{}}
 	d.effects = &engine.Effects{}
-	node := typ.build(b)
-	node.Type, node.Version, node.Config = typ.Name, typ.Version, b.config
+	node := c.make(typ)
+	node.Type, node.Version, node.Config = typ.Name, typ.Version, c.config
 	if node.Subgraph == nil {
 		node.Effects = d.effects
 		if node.Run == nil {
 			node.Run, node.Effects = runsNothing, nil
 		}
 	}
-	b.common(&node)
+	c.common(&node)
 	return node
 }
-
-// builder makes the engine's node of one node of a file.
-type builder struct {
-	d      *decoder
-	t      *tree
-	name   string
-	config map[string]any // what goes into the canonical form
-}
-
-func (b *builder) get(key string) *tree {
-	t := b.t.get(key)
-	if t != nil && t.kind == nullKind {
-		return nil
-	}
-	return t
-}
-
-func (b *builder) what(key string) string { return fmt.Sprintf("%s of node %s", key, b.name) }

@@ -14,18 +14,14 @@ import (
 	"github.com/holdfast-agent/holdfast/engine"
 )
 
-// Load makes a graph of a graph file. name is the name of the graph if the
-// file gives none, and how errors call it. The error is an
-// *engine.CompileError with every mistake of the file, in the order of their
-// places.
-func Load(name string, data []byte) (*engine.Graph, error) {
-	return load(newDecoder(name, "", false), name, data)
+// Load makes a graph of a graph file that names types of this registry; see the
+// function Load.
+func (r *Registry) Load(name string, data []byte) (*engine.Graph, error) {
+	return load(newDecoder(r, name, "", false), name, data)
 }
 
-// LoadFile is Load for a file. A graph without name is called like the file,
-// without folder and extension, and its definitions may name other files,
-// relative to its folder.
-func LoadFile(path string) (*engine.Graph, error) {
+// LoadFile makes a graph of a file on the disk; see the function LoadFile.
+func (r *Registry) LoadFile(path string) (*engine.Graph, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("graph file: %w", err)
@@ -36,7 +32,7 @@ func LoadFile(path string) (*engine.Graph, error) {
 		return nil, fmt.Errorf("graph file %s: %w", path, err)
 	}
 	base := filepath.Base(path)
-	d := newDecoder(strings.TrimSuffix(base, filepath.Ext(base)), filepath.Dir(path), false)
+	d := newDecoder(r, strings.TrimSuffix(base, filepath.Ext(base)), filepath.Dir(path), false)
 	d.fromFile = true
 	d.includes.open = []string{filepath.Clean(path)}
 	return load(d, path, data)
@@ -62,7 +58,7 @@ func (d *decoder) roundTrip(g *engine.Graph, data []byte) {
 	if bytes.Equal(canonical, data) {
 		return
 	}
-	again := newDecoder(g.Name(), "", false)
+	again := newDecoder(d.types, g.Name(), "", false)
 	switch stored := again.read(canonical); {
 	case stored == nil:
 		d.mistake(place{1, 1}, "", "", "this graph cannot be stored, because its canonical form is no graph: %s", again.problems[0])
@@ -73,6 +69,7 @@ func (d *decoder) roundTrip(g *engine.Graph, data []byte) {
 
 // decoder turns a tree into a definition and collects what is wrong.
 type decoder struct {
+	types    *Registry
 	own      bool // a graph of this program, which means what a warning would be about
 	lenient  bool // schema_version 0: what keeps no graph from running is a warning
 	fromFile bool
@@ -97,9 +94,9 @@ type decoder struct {
 
 // newDecoder makes a decoder of a graph that is called name unless it says
 // otherwise.
-func newDecoder(name, dir string, own bool) *decoder {
+func newDecoder(types *Registry, name, dir string, own bool) *decoder {
 	d := &decoder{
-		own: own, dir: dir, places: map[string]place{}, keys: map[string]place{}, bad: map[string]bool{},
+		types: types, own: own, dir: dir, places: map[string]place{}, keys: map[string]place{}, bad: map[string]bool{},
 		includes: &includes{done: map[string]*engine.Graph{}}, effects: &engine.Effects{},
 	}
 	d.def.Name, d.def.Place = name, d.place

@@ -43,6 +43,13 @@ func (d *decoder) only(t *tree, what string, known []string) {
 	}
 }
 
+// onlyOf is only for a node of a type, whose schema may allow any key.
+func (d *decoder) onlyOf(t *tree, name string, typ *Type) {
+	if typ.closed() {
+		d.only(t, "node "+name+" of type "+typ.Name, append(commonKeys(), typ.keys()...))
+	}
+}
+
 // need gives the value of a key that must be there.
 func (d *decoder) need(t *tree, name, what string) *tree {
 	v := t.get(name)

@@ -6,15 +6,15 @@ import (
 	"github.com/holdfast-agent/holdfast/engine"
 )
 
-// Schema is the JSON Schema (2020-12) of a graph file with schema_version 1.
-// An editor completes and checks with it; what only a reader can tell, such as
+// Schema is the JSON Schema (2020-12) of a graph file with schema_version 1
+// that names types of this registry. An editor completes and checks with it; what only a reader can tell, such as
 // whether a name is declared, is left to [Load].
-func Schema() map[string]any {
+func (r *Registry) Schema() map[string]any {
 	defs := map[string]any{
 		"channel": channelSchema(), "edge": edgeSchema(), "conditional_edge": conditionalSchema(),
-		"gate": gateSchema(), "retry_policy": retrySchema(), "node": nodeSchema(),
+		"gate": gateSchema(), "retry_policy": retrySchema(), "node": r.nodeSchema(),
 	}
-	for _, t := range Types() {
+	for _, t := range r.Types() {
 		defs["node_"+t.Name] = t.nodeSchema()
 	}
 	list := func(description string, refs ...any) map[string]any {
@@ -146,9 +146,9 @@ func retrySchema() map[string]any {
 
 // nodeSchema leads by type to the schema of the type, so that an editor only
 // offers its keys.
-func nodeSchema() map[string]any {
+func (r *Registry) nodeSchema() map[string]any {
 	var branches []any
-	for _, t := range Types() {
+	for _, t := range r.Types() {
 		branches = append(branches, map[string]any{
 			"if":   map[string]any{"properties": map[string]any{"type": map[string]any{"const": t.Name}}, "required": []any{"type"}},
 			"then": ref("node_" + t.Name),
@@ -156,7 +156,7 @@ func nodeSchema() map[string]any {
 	}
 	return map[string]any{
 		"type": "object", "required": []any{"type"}, "allOf": branches,
-		"properties": map[string]any{"type": enumSchema("what the node does", anys(typeNames())...)},
+		"properties": map[string]any{"type": enumSchema("what the node does", anys(r.names())...)},
 	}
 }
 
@@ -164,7 +164,7 @@ func nodeSchema() map[string]any {
 func (t *Type) nodeSchema() map[string]any {
 	out := maps.Clone(t.Schema)
 	properties := maps.Clone(CommonSchema()["properties"].(map[string]any))
-	maps.Copy(properties, t.Schema["properties"].(map[string]any))
+	maps.Copy(properties, t.properties())
 	properties["type"] = map[string]any{"const": t.Name, "description": t.Doc}
 	properties["retry_policy"] = map[string]any{"$ref": "#/$defs/retry_policy", "description": "how a failed attempt of this node is tried again, instead of the graph's policy"}
 	if t.Name == "subgraph" {
@@ -173,6 +173,11 @@ func (t *Type) nodeSchema() map[string]any {
 		definition["anyOf"] = []any{map[string]any{"type": "string"}, map[string]any{"$ref": "#"}}
 		properties["definition"] = definition
 		properties["on_crash"] = enumSchema("a subgraph goes on where it was", "retry")
+	}
+	if !t.careful {
+		for key, property := range t.properties() {
+			properties[key] = orTemplate(property)
+		}
 	}
 	// A key with nothing behind it is absent.
 	for key, property := range properties {
@@ -183,6 +188,40 @@ func (t *Type) nodeSchema() map[string]any {
 	out["properties"] = properties
 	out["required"] = append([]any{"type"}, t.Schema["required"].([]any)...)
 	out["description"] = t.Doc
+	return out
+}
+
+// orTemplate lets a text with ${{ }} stand wherever it will give a value that
+// fits; that it does is checked when it is known.
+func orTemplate(property any) any {
+	p, ok := property.(map[string]any)
+	if !ok {
+		return property
+	}
+	p = maps.Clone(p)
+	if inner := propertiesOf(p); inner != nil {
+		loose := map[string]any{}
+		for key, v := range inner {
+			loose[key] = orTemplate(v)
+		}
+		p["properties"] = loose
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		if v, ok := p[key].(map[string]any); ok {
+			p[key] = orTemplate(v)
+		}
+	}
+	if plain := maps.Clone(p); plain["type"] == "string" {
+		delete(plain, "type")
+		delete(plain, "description")
+		if len(plain) == 0 {
+			return p // any text fits as it is
+		}
+	}
+	out := map[string]any{"anyOf": []any{p, map[string]any{"type": "string", "pattern": `\$\{\{`}}}
+	if text := describe(p); text != "" {
+		out["description"] = text
+	}
 	return out
 }
 

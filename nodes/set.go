@@ -17,11 +17,11 @@ func setType() Type {
 				"additionalProperties": map[string]any{"type": []any{"string", "number", "boolean", "null"}, "description": "an expression; a text in it needs quotes of its own"},
 			},
 		}),
-		build: buildSet,
+		careful: true, New: buildSet,
 	}
 }
 
-func buildSet(b *builder) engine.Node {
+func buildSet(b *Config) engine.Node {
 	t := b.get("values")
 	if t == nil {
 		return engine.Node{}
@@ -65,7 +65,7 @@ func buildSet(b *builder) engine.Node {
 
 // expressionText reads an expression. A number, a boolean and null are
 // expressions without quotes too.
-func (b *builder) expressionText(t *tree) (string, bool) {
+func (b *Config) expressionText(t *tree) (string, bool) {
 	switch t.kind {
 	case textKind:
 		return t.raw, true

@@ -23,11 +23,11 @@ func subgraphType() Type {
 			"input_map":  mapSchema("channel of this graph to channel of the subgraph, whose value it is at the start"),
 			"output_map": mapSchema("channel of the subgraph to channel of this graph, which gets what is written to it"),
 		}),
-		build: buildSubgraph,
+		careful: true, New: buildSubgraph,
 	}
 }
 
-func buildSubgraph(b *builder) engine.Node {
+func buildSubgraph(b *Config) engine.Node {
 	sub := &engine.Subgraph{Input: b.channelMap("input_map"), Output: b.channelMap("output_map")}
 	if t := b.get("on_crash"); t != nil && t.raw != string(engine.CrashRetry) {
 		b.d.wrong(t, "write it to the nodes inside", "a subgraph goes on where it was: on_crash of node %s can only be retry", b.name)
@@ -55,7 +55,7 @@ func buildSubgraph(b *builder) engine.Node {
 }
 
 // channelMap reads a map of channels; Compile checks their names.
-func (b *builder) channelMap(key string) map[string]string {
+func (b *Config) channelMap(key string) map[string]string {
 	t := b.get(key)
 	if t == nil {
 		return nil
@@ -99,7 +99,7 @@ func (d *decoder) child(t *tree, name string, outside []string) *decoder {
 		d.wrong(t, "", "subgraphs are nested deeper than %d", engine.MaxDepth)
 		return nil
 	}
-	c := newDecoder(name, d.dir, d.own)
+	c := newDecoder(d.types, name, d.dir, d.own)
 	c.depth, c.includes, c.def.Outside = d.depth+1, d.includes, outside
 	return c
 }

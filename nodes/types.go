@@ -4,61 +4,65 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/holdfast-agent/holdfast/engine"
 )
 
 // Type is a node type that graph files can name.
 type Type struct {
 	Name    string
-	Version int    // part of a graph's fingerprint
+	Version int    // part of a graph's fingerprint: raise it when a node would do something else
 	Doc     string // one paragraph
-	// Schema is the JSON Schema of the keys of its own: those that every node
-	// has are in CommonSchema, and both together in Schema.
+	// Schema is the JSON Schema of the keys of its own, an object with
+	// properties; those that every node has are in CommonSchema, and both
+	// together in Schema. What a node's configuration breaks of it is reported
+	// with line and column before New is called. A text with ${{ }} is checked
+	// when its value is known, before the node runs.
 	Schema map[string]any
+	// New makes the engine's node of one node of a file. OnCrash, Retry and
+	// Timeout that it sets are defaults, which the file may change. The channels
+	// that the configuration reads and writes are known; Effects adds others.
+	// Without a Resolve, the node resolves every key that New did not read: its
+	// texts with ${{ }} replaced, which Run finds by engine.Resolved.
+	New func(*Config) engine.Node
 
-	build func(*builder) engine.Node
+	// careful types of this package check their configuration themselves, in
+	// better words than a schema has.
+	careful bool
+	checks  *jsonschema.Schema
 }
-
-// Types lists the node types, by name.
-func Types() []Type { return []Type{askType(), execType(), setType(), subgraphType()} }
-
-func typeNamed(name string) *Type {
-	for _, t := range Types() {
-		if t.Name == name {
-			return &t
-		}
-	}
-	return nil
-}
-
-func typeNames() []string {
-	var names []string
-	for _, t := range Types() {
-		names = append(names, t.Name)
-	}
-	return names
-}
-
-func joinNames(names []string) string { return strings.Join(names, ", ") }
 
 // keys are the keys of the configuration.
 func (t *Type) keys() []string {
 	var keys []string
-	for k := range t.Schema["properties"].(map[string]any) {
+	for k := range t.properties() {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
 	return keys
 }
 
+func (t *Type) properties() map[string]any {
+	properties, _ := t.Schema["properties"].(map[string]any)
+	return properties
+}
+
+// closed reports whether a node may have no keys but those of the schema.
+func (t *Type) closed() bool { return t.Schema["additionalProperties"] == false }
+
 func (t *Type) required() []string {
 	var keys []string
 	list, _ := t.Schema["required"].([]any)
 	for _, k := range list {
-		keys = append(keys, k.(string))
+		if name, ok := k.(string); ok {
+			keys = append(keys, name)
+		}
 	}
 	return keys
 }
+
+func joinNames(names []string) string { return strings.Join(names, ", ") }
 
 // schema makes the schema of a configuration.
 func schema(required []any, properties map[string]any) map[string]any {

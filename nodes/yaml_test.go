@@ -16,7 +16,7 @@ import (
 
 // readData reads a YAML text as plain data.
 func readData(t require.TestingT, text string) (any, []engine.Problem) {
-	d := newDecoder("", "", false)
+	d := newDecoder(registry(), "", "", false)
 	tr := d.readTree([]byte(text))
 	if tr == nil {
 		require.NotEmpty(t, d.problems, text)

@@ -1,0 +1,266 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	why "github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/internal/value"
+)
+
+// This file says in our words, and at its place in the file, what of a
+// configuration does not fit the JSON Schema of its type.
+
+// misfit is one thing that does not fit.
+type misfit struct {
+	path       []string
+	ofKey      bool // it is about the key at the end of path, not about its value
+	message    string
+	suggestion string
+}
+
+// fits checks a configuration with its final values.
+func (t *Type) fits(config map[string]any) error {
+	var list []string
+	for _, m := range t.misfits(config, "") {
+		list = append(list, strings.TrimSuffix(m.message+"; "+m.suggestion, "; "))
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the configuration does not fit: %s", strings.Join(list, "; "))
+}
+
+// fits reports what of a configuration as it stands in the file does not fit.
+// A text with ${{ }} gives a value that nobody knows yet.
+func (c *Config) fits(typ *Type, config map[string]any) bool {
+	ok := true
+	for _, m := range typ.misfits(config, " of node "+c.name) {
+		t, around, pointer := c.t, c.t, c.t.pointer
+		for _, part := range m.path {
+			pointer = below(pointer, part)
+			if t != nil {
+				around, t = t, t.part(part)
+			}
+		}
+		if t != nil && t.kind == textKind && strings.Contains(t.raw, "${{") {
+			continue
+		}
+		if c.d.bad[pointer] || len(m.path) == 1 && m.ofKey {
+			ok = false // it is said: missing and unknown keys of a node are found first
+			continue
+		}
+		at := c.d.at(around)
+		if k, there := c.d.keys[pointer]; there && m.ofKey {
+			at = k
+		} else if t != nil {
+			at = c.d.at(t)
+		}
+		ok = false
+		c.d.mistake(at, pointer, m.suggestion, "%s", m.message)
+	}
+	return ok
+}
+
+// part is the value of a key, or an item of a list.
+func (t *tree) part(name string) *tree {
+	if t.kind == listKind {
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(t.items) {
+			return t.items[i]
+		}
+		return nil
+	}
+	return t.get(name)
+}
+
+// misfits are what does not fit; of is put behind what a message is about.
+func (t *Type) misfits(config map[string]any, of string) []misfit {
+	err := t.checks.Validate(config)
+	if err == nil {
+		return nil
+	}
+	var bad *jsonschema.ValidationError
+	if !errors.As(err, &bad) {
+		return []misfit{{message: err.Error()}}
+	}
+	return explainer{t, of}.explain(bad)
+}
+
+type explainer struct {
+	t  *Type
+	of string
+}
+
+// explain gives the innermost reasons.
+func (x explainer) explain(e *jsonschema.ValidationError) []misfit {
+	switch e.ErrorKind.(type) {
+	case *why.AnyOf, *why.OneOf:
+		if len(e.Causes) > 0 {
+			return x.nearest(e)
+		}
+	}
+	if len(e.Causes) > 0 {
+		var out []misfit
+		for _, cause := range e.Causes {
+			out = append(out, x.explain(cause)...)
+		}
+		return out
+	}
+	return x.words(e)
+}
+
+// nearest explains a value that fits none of several forms: by the form that
+// was meant, which is one that its kind fits; else by the kinds of all.
+func (x explainer) nearest(e *jsonschema.ValidationError) []misfit {
+	var wanted []string
+	for _, cause := range e.Causes {
+		inner := cause
+		for len(inner.Causes) == 1 {
+			inner = inner.Causes[0]
+		}
+		k, ofKind := inner.ErrorKind.(*why.Type)
+		if !ofKind || len(inner.InstanceLocation) != len(e.InstanceLocation) {
+			return x.explain(cause)
+		}
+		wanted = append(wanted, k.Want...)
+		e = &jsonschema.ValidationError{SchemaURL: e.SchemaURL, InstanceLocation: e.InstanceLocation, ErrorKind: &why.Type{Got: k.Got, Want: wanted}, Causes: e.Causes}
+	}
+	return x.words(e)
+}
+
+var kindWords = map[string]string{"string": "a text", "integer": "an integer", "number": "a number", "boolean": "true or false", "array": "a list", "object": "an object", "null": "null"}
+
+func (x explainer) words(e *jsonschema.ValidationError) []misfit {
+	what := strings.Join(e.InstanceLocation, "/") + x.of
+	one := func(suggestion, format string, args ...any) []misfit {
+		return []misfit{{path: e.InstanceLocation, suggestion: suggestion, message: fmt.Sprintf(format, args...)}}
+	}
+	switch k := e.ErrorKind.(type) {
+	case *why.Type:
+		var wanted []string
+		for _, w := range k.Want {
+			if w != "null" && !slices.Contains(wanted, kindWords[w]) {
+				wanted = append(wanted, kindWords[w])
+			}
+		}
+		suggestion := ""
+		if slices.Contains(k.Want, "string") && (k.Got == "number" || k.Got == "boolean") {
+			suggestion = "write it in quotes"
+		}
+		return one(suggestion, "%s is %s, not %s", what, strings.Join(wanted, " or "), kindWords[k.Got])
+	case *why.Enum:
+		var names []string
+		for _, v := range k.Want {
+			names = append(names, short(v))
+		}
+		return one(engine.Nearest(short(k.Got), names), "%s is one of %s, not %s", what, strings.Join(names, ", "), short(k.Got))
+	case *why.Const:
+		return one("", "%s is %s, not %s", what, short(k.Want), short(k.Got))
+	case *why.Pattern:
+		if about := describe(x.t.at(e.SchemaURL)); about != "" {
+			return one("", "%s cannot be %q: it is %s", what, shorten(k.Got, 60), about)
+		}
+		return one("", "%s is %q, which does not match %s", what, shorten(k.Got, 60), k.Want)
+	case *why.Required:
+		var out []misfit
+		for _, key := range k.Missing {
+			out = append(out, misfit{path: append(slices.Clone(e.InstanceLocation), key), ofKey: true, message: x.whole(what) + " needs " + key})
+		}
+		return out
+	case *why.AdditionalProperties:
+		known := slices.Sorted(maps.Keys(propertiesOf(x.t.at(e.SchemaURL))))
+		var out []misfit
+		for _, key := range k.Properties {
+			suggestion := engine.Nearest(key, known)
+			if suggestion == "" && len(known) > 0 {
+				suggestion = "there are " + joinNames(known)
+			}
+			out = append(out, misfit{path: append(slices.Clone(e.InstanceLocation), key), ofKey: true, suggestion: suggestion, message: fmt.Sprintf("unknown key %s in %s", key, x.whole(what))})
+		}
+		return out
+	case *why.DependentRequired:
+		return []misfit{{path: append(slices.Clone(e.InstanceLocation), k.Prop), message: fmt.Sprintf("%s is not without %s", k.Prop, joinNames(k.Missing))}}
+	case *why.Minimum:
+		return one("", "%s is at least %s, not %s", what, k.Want.RatString(), k.Got.RatString())
+	case *why.Maximum:
+		return one("", "%s is at most %s, not %s", what, k.Want.RatString(), k.Got.RatString())
+	case *why.ExclusiveMinimum:
+		return one("", "%s is more than %s, not %s", what, k.Want.RatString(), k.Got.RatString())
+	case *why.ExclusiveMaximum:
+		return one("", "%s is less than %s, not %s", what, k.Want.RatString(), k.Got.RatString())
+	case *why.MinLength:
+		if k.Got == 0 {
+			return one("", "%s is empty", what)
+		}
+		return one("", "%s has at least %d characters, not %d", what, k.Want, k.Got)
+	case *why.MaxLength:
+		return one("", "%s has at most %d characters, not %d", what, k.Want, k.Got)
+	case *why.MinItems:
+		return one("", "%s has at least %d items, not %d", what, k.Want, k.Got)
+	case *why.MaxItems:
+		return one("", "%s has at most %d items, not %d", what, k.Want, k.Got)
+	case *why.MinProperties:
+		return one("", "%s has at least %d keys, not %d", what, k.Want, k.Got)
+	case *why.MaxProperties:
+		return one("", "%s has at most %d keys, not %d", what, k.Want, k.Got)
+	case *why.UniqueItems:
+		return one("", "%s has the same item twice: %d and %d", what, k.Duplicates[0], k.Duplicates[1])
+	case *why.FalseSchema:
+		return one("leave it out", "%s has no place here", what)
+	}
+	return one("", "%s does not fit %s of the schema", x.whole(what), strings.Join(e.ErrorKind.KeywordPath(), "/"))
+}
+
+// whole words a message about the configuration as a whole.
+func (x explainer) whole(what string) string {
+	if what == x.of {
+		return "the configuration" + x.of
+	}
+	return what
+}
+
+func short(v any) string {
+	if s, ok := v.(string); ok {
+		return shorten(s, 60)
+	}
+	n, _, err := value.Normalize(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return preview(n, 60)
+}
+
+func propertiesOf(schema any) map[string]any {
+	m, _ := schema.(map[string]any)
+	properties, _ := m["properties"].(map[string]any)
+	return properties
+}
+
+// at is a part of the schema by its URL.
+func (t *Type) at(url string) any {
+	_, fragment, _ := strings.Cut(url, "#")
+	parts := strings.Split(strings.Trim(fragment, "/"), "/")
+	var v any = t.Schema
+	for _, part := range parts {
+		if part == "" {
+			continue
+		}
+		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		switch at := v.(type) {
+		case map[string]any:
+			v = at[part]
+		case []any:
+			if i, err := strconv.Atoi(part); err == nil && i < len(at) {
+				v = at[i]
+			}
+		}
+	}
+	return v
+}
