@@ -126,6 +126,9 @@ func (n *node) canonical(g *Graph) (map[string]any, error) {
 		if n.Barrier.Min > 0 {
 			barrier["min"] = n.Barrier.Min
 		}
+		if n.Barrier.Timeout > 0 {
+			barrier["timeout"] = n.Barrier.Timeout.String()
+		}
 		out["barrier"] = barrier
 	}
 	return out, nil

@@ -20,6 +20,7 @@ type Graph struct {
 	after       map[string]Gate
 	ephemeral   bool     // a channel is
 	joins       bool     // a node is a join
+	timeouts    bool     // a join has a timeout
 	roams       bool     // a node may lead elsewhere than its edges say
 	lenient     bool     // as Definition.Lenient
 	retry       *Retry   // of nodes without one of their own

@@ -32,6 +32,15 @@ func (c *compiler) compileBarriers() {
 		if n.Barrier.Min < 0 || n.Barrier.Min > len(members) {
 			c.problem(at+"/min", "", "join %s needs %d of %d members; min is between 1 and %d", name, n.Barrier.Min, len(members), len(members))
 		}
+		switch limit := n.Barrier.Timeout; {
+		case limit < 0:
+			c.problem(at+"/timeout", "", "join %s waits for %s: a timeout is greater than zero", name, limit)
+		case limit > 0:
+			c.g.timeouts = true
+			if n.Barrier.Min == 1 {
+				c.warn(at+"/timeout", "leave it out, or min", "join %s never waits for its timeout: the first arrival runs it", name)
+			}
+		}
 		for i, member := range members {
 			place := fmt.Sprintf("%s/wait_for/%d", at, i)
 			switch {

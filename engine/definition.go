@@ -146,6 +146,13 @@ type Barrier struct {
 	// Min makes it a quorum: so many arrivals are enough. What comes late
 	// settles a debt and is not counted for the next round. 0: all.
 	Min int
+	// Timeout, counted from the first arrival of a round, is how long the join
+	// waits: then it runs with those who arrived, as a quorum does. With fewer
+	// than Min it fails with ErrTimeout. It is a durable timer, which is looked at
+	// whenever the thread moves, and which wakes a thread that has nothing else
+	// to do; work of other branches, and their questions, are not cut short. 0:
+	// for ever.
+	Timeout time.Duration
 }
 
 // Retry says how often a failed attempt is followed by another, and when. A

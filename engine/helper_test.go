@@ -127,3 +127,8 @@ func (b *bundle) verify() {
 	require.NoError(b, err)
 	require.Empty(b, report.Problems)
 }
+
+// answerOf answers a turn's one open question.
+func answerOf(turn *engine.Turn, v any) interrupt.Answer {
+	return interrupt.Answer{Question: turn.Questions[0].ID(), Value: v, Actor: "ada"}
+}

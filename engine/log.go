@@ -79,25 +79,26 @@ type Payload struct {
 	Input *InputRecord `json:"input,omitempty"` // input
 	// Routes of a step with gates behind its nodes: task -> where it leads. The
 	// arrivals and debts beside it are then those before the step.
-	Routes    map[string][]string `json:"routes,omitempty"`
-	Failures  map[string]Failure  `json:"failures,omitempty"` // step: task that failed -> how; its branch went to on_error
-	Sends     map[string]Values   `json:"sends,omitempty"`    // step: task -> its own input
-	Arrivals  map[string][]string `json:"arrivals,omitempty"` // joins that still wait -> members that arrived
-	Left      []string            `json:"left,omitempty"`     // step of a subgraph: it was left for these nodes of its parent
-	Refused   string              `json:"refused,omitempty"`  // step: a gate in a subgraph was rejected, and how
-	Rejected  []string            `json:"rejected,omitempty"` // nodes whose gate was rejected in this turn
-	Debts     map[string][]string `json:"debts,omitempty"`    // joins that ran on a quorum -> members that come late
-	Question  *interrupt.Question `json:"question,omitempty"` // pause
-	Interrupt *InterruptRecord    `json:"interrupt,omitempty"`
-	Answer    *interrupt.Answer   `json:"answer,omitempty"` // answer
-	End       *EndRecord          `json:"end,omitempty"`    // end
-	Shown     map[string][]Shown  `json:"shown,omitempty"`  // step: task -> what it showed
-	Usage     *Usage              `json:"usage,omitempty"`  // step, update, fork: what the turn used up to here
-	Ran       map[string]any      `json:"ran,omitempty"`    // step, end: task -> what it resolved to, unless its gate's question says so
-	Edit      *EditRecord         `json:"edit,omitempty"`   // update, fork
-	State     map[string]any      `json:"state,omitempty"`  // fork, prune: the whole state
-	From      string              `json:"from,omitempty"`   // fork: THREAD@SEQ
-	Notes     []string            `json:"notes,omitempty"`  // what a reader should know, such as replaced bytes
+	Routes    map[string][]string  `json:"routes,omitempty"`
+	Failures  map[string]Failure   `json:"failures,omitempty"` // step: task that failed -> how; its branch went to on_error
+	Sends     map[string]Values    `json:"sends,omitempty"`    // step: task -> its own input
+	Arrivals  map[string][]string  `json:"arrivals,omitempty"` // joins that still wait -> members that arrived
+	Left      []string             `json:"left,omitempty"`     // step of a subgraph: it was left for these nodes of its parent
+	Refused   string               `json:"refused,omitempty"`  // step: a gate in a subgraph was rejected, and how
+	Rejected  []string             `json:"rejected,omitempty"` // nodes whose gate was rejected in this turn
+	Debts     map[string][]string  `json:"debts,omitempty"`    // joins that did not wait for all -> members that come late
+	Timers    map[string]time.Time `json:"timers,omitempty"`   // joins that still wait -> when they run without the rest
+	Question  *interrupt.Question  `json:"question,omitempty"` // pause
+	Interrupt *InterruptRecord     `json:"interrupt,omitempty"`
+	Answer    *interrupt.Answer    `json:"answer,omitempty"` // answer
+	End       *EndRecord           `json:"end,omitempty"`    // end
+	Shown     map[string][]Shown   `json:"shown,omitempty"`  // step: task -> what it showed
+	Usage     *Usage               `json:"usage,omitempty"`  // step, update, fork: what the turn used up to here
+	Ran       map[string]any       `json:"ran,omitempty"`    // step, end: task -> what it resolved to, unless its gate's question says so
+	Edit      *EditRecord          `json:"edit,omitempty"`   // update, fork
+	State     map[string]any       `json:"state,omitempty"`  // fork, prune: the whole state
+	From      string               `json:"from,omitempty"`   // fork: THREAD@SEQ
+	Notes     []string             `json:"notes,omitempty"`  // what a reader should know, such as replaced bytes
 }
 
 // Failure is a failed task that an error handler took over.

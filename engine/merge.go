@@ -39,7 +39,7 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (failed func() (*Turn, err
 		return r.stepFailed(outcomes, "channel", "", err)
 	}
 	r.apply(changed)
-	entry := &Entry{Kind: KindStep, Status: Running, Step: r.head.Step + 1, Payload: Payload{Ops: r.graph.stored(ops)}}
+	entry := &Entry{Kind: KindStep, Status: Running, Step: r.head.Step + 1, At: r.e.now(), Payload: Payload{Ops: r.graph.stored(ops)}}
 	r.addShown(entry, outcomes)
 	if node, err := r.route(entry, p.frontier, outcomes); err != nil {
 		r.undo(changed)

@@ -33,6 +33,9 @@ func (r *run) fillTask(t *Task, id string, base *Entry, p *plan) {
 	}
 	if p != nil {
 		t.gate = p.gates[id]
+		if r.graph.timeouts {
+			t.short = r.graph.short(id, p.frontier)
+		}
 	}
 	for _, task := range failuresOf(base) {
 		f := base.Payload.Failures[task]
@@ -63,6 +66,11 @@ func (r *run) runTask(o *outcome) {
 		return
 	}
 	defer t.end()
+	if t.short != nil {
+		o.err = t.short
+		r.emit(Event{Type: EventTaskFailed, Step: t.step, Task: t.id, Node: t.node.name, Err: o.err})
+		return
+	}
 	var began time.Time
 	if r.e.o.Events != nil {
 		began = r.e.o.Clock.Now()

@@ -44,10 +44,16 @@ func (r *run) plan(base *Entry, known []asked) plan {
 	}
 	if len(r.graph.before) == 0 {
 		p.tasks = p.ready
-		return p
+	} else {
+		r.beforeGates(base, known, &p)
+		sort.SliceStable(p.tasks, func(i, j int) bool { return taskLess(p.tasks[i], p.tasks[j]) })
 	}
-	r.beforeGates(base, known, &p)
-	sort.SliceStable(p.tasks, func(i, j int) bool { return taskLess(p.tasks[i], p.tasks[j]) })
+	if len(p.timers) > 0 && len(p.tasks) == 0 && len(p.ask) == 0 && p.err == nil {
+		var q *interrupt.Question
+		if q, p.err = r.joinTimer(base, p.frontier); p.err == nil {
+			p.ask = []*interrupt.Question{q}
+		}
+	}
 	return p
 }
 
@@ -56,12 +62,18 @@ func (r *run) plan(base *Entry, known []asked) plan {
 func (r *run) afterGates(base *Entry, known []asked, p *plan) frontier {
 	before := frontier{
 		ready: base.Next, arrivals: base.Payload.Arrivals, debts: base.Payload.Debts,
-		rejected: base.Payload.Rejected,
+		timers: base.Payload.Timers, rejected: base.Payload.Rejected,
 	}
+	at := r.moment(base)
+	if base.Payload.Routes != nil {
+		before.ready = nil // what the routes lead to is computed anew
+	}
+	before = r.graph.overdue(before, at)
 	if base.Payload.Routes == nil {
 		return before
 	}
 	var routes []led
+	arrived := base.At // behind a gate: when it was approved
 	for _, task := range base.Tasks {
 		gate, gated := r.graph.after[nodeOf(task)]
 		to, goesOn := base.Payload.Routes[task]
@@ -74,6 +86,10 @@ func (r *run) afterGates(base *Entry, known []asked, p *plan) frontier {
 			case q == nil:
 				p.ask = append(p.ask, r.gateQuestion(interrupt.After, gate, task))
 				continue
+			case q.answer.At.After(arrived):
+				arrived = q.answer.At
+			}
+			switch {
 			case q.answer.Choice != interrupt.Approve:
 				p.reject(q, "after", task)
 				to = nil
@@ -94,7 +110,8 @@ func (r *run) afterGates(base *Entry, known []asked, p *plan) frontier {
 			p.err, p.task = err, q.Task
 		}
 	}
-	after := r.graph.advance(before, routes)
+	after := r.graph.overdue(r.graph.timed(before, r.graph.advance(before, routes), arrived), at)
+	after.ready = union(before.ready, after.ready)
 	after.rejected = append(slices.Clone(after.rejected), p.frontier.rejected...)
 	return after
 }
@@ -139,8 +156,9 @@ func (r *run) beforeGates(base *Entry, known []asked, p *plan) {
 			}
 			// Where that is a join, the branch arrives there and runs it only if
 			// it is the last.
-			after := r.graph.advance(p.frontier, []led{{task, []string{gate.OnReject}}})
-			p.arrivals, p.debts = after.arrivals, after.debts
+			after := r.graph.timed(p.frontier, r.graph.advance(p.frontier, []led{{task, []string{gate.OnReject}}}), q.answer.At)
+			after = r.graph.overdue(after, r.moment(base))
+			p.arrivals, p.debts, p.timers = after.arrivals, after.debts, after.timers
 			for _, to := range after.ready {
 				if !seen[to] {
 					seen[to] = true
@@ -247,7 +265,8 @@ func (r *run) withGates(entry *Entry) ([]*Entry, Lease) {
 	case len(p.ask) > 0 && r.log == nil:
 		return entries, LeaseMoving
 	case len(p.ask) > 0:
-		return append(entries, r.pauseEntries(r.own(p.ask), entry.Step)...), r.paused(Paused)
+		asked := r.pauseEntries(r.own(p.ask), entry.Step)
+		return append(entries, asked...), r.paused(asked[0].Status)
 	case len(p.tasks) == 0 && !p.refused && len(p.arrivals) == 0:
 		entry.Status = Done
 		return entries, LeaseFree
@@ -285,13 +304,21 @@ func (r *run) pauseEntries(questions []pending, step int64) []*Entry {
 		stored := *q
 		stored.AskedAt = r.e.now()
 		entries = append(entries, &Entry{
-			Kind: KindPause, Status: status, Namespace: ask.ns, Step: step, Tasks: []string{q.Task}, At: stored.AskedAt,
+			Kind: KindPause, Status: status, Namespace: ask.ns, Step: step, Tasks: asking(q), At: stored.AskedAt,
 			Payload: Payload{Question: &stored, Interrupt: &InterruptRecord{
 				Kind: q.Payload.Kind, Node: q.Payload.Node, Message: q.Payload.Message, Data: q.Payload.Data,
 			}},
 		})
 	}
 	return entries
+}
+
+// asking is the task that asks a question; a join's timer is asked by none.
+func asking(q *interrupt.Question) []string {
+	if q.Task == "" {
+		return nil
+	}
+	return []string{q.Task}
 }
 
 // pause writes questions, and the results of siblings that finished, when the

@@ -6,16 +6,18 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
 // frontier is what is ready after a step, and what joins still wait for.
 type frontier struct {
-	ready    []string            // task ids, in task order
-	arrivals map[string][]string // join -> members that arrived
-	debts    map[string][]string // join -> members that come too late to count
-	rejected []string            // nodes whose gate was rejected in this turn
+	ready    []string             // task ids, in task order
+	arrivals map[string][]string  // join -> members that arrived
+	debts    map[string][]string  // join -> members that come too late to count
+	timers   map[string]time.Time // join -> when it runs with those who arrived
+	rejected []string             // nodes whose gate was rejected in this turn
 }
 
 // led is where one finished task leads.
@@ -84,12 +86,12 @@ func (r *run) route(entry *Entry, before frontier, outcomes []*outcome) (node st
 		for _, l := range routes {
 			entry.Payload.Routes[l.task] = l.targets
 		}
-		entry.Payload.Arrivals, entry.Payload.Debts = before.arrivals, before.debts
-		entry.Next = r.graph.advance(before, routes).ready
+		entry.Payload.Arrivals, entry.Payload.Debts, entry.Payload.Timers = before.arrivals, before.debts, before.timers
+		entry.Next = r.graph.overdue(r.graph.timed(before, r.graph.advance(before, routes), entry.At), entry.At).ready
 		return "", nil
 	}
-	after := r.graph.advance(before, routes)
-	entry.Next, entry.Payload.Arrivals, entry.Payload.Debts = after.ready, after.arrivals, after.debts
+	after := r.graph.overdue(r.graph.timed(before, r.graph.advance(before, routes), entry.At), entry.At)
+	entry.Next, entry.Payload.Arrivals, entry.Payload.Debts, entry.Payload.Timers = after.ready, after.arrivals, after.debts, after.timers
 	return "", nil
 }
 
@@ -145,11 +147,7 @@ func (g *Graph) fire(join string, after *frontier, before frontier, ready map[st
 	}
 	if len(arrived) >= need {
 		ready[join] = true
-		for _, member := range barrier.WaitFor {
-			if !slices.Contains(arrived, member) && !slices.Contains(after.debts[join], member) {
-				after.debts[join] = append(after.debts[join], member)
-			}
-		}
+		g.owe(join, after, arrived)
 		arrived = nil
 	}
 	sort.Strings(arrived)
@@ -157,45 +155,9 @@ func (g *Graph) fire(join string, after *frontier, before frontier, ready map[st
 	if len(arrived) == 0 {
 		delete(after.arrivals, join)
 	}
-	sort.Strings(after.debts[join])
 	if len(after.debts[join]) == 0 {
 		delete(after.debts, join)
 	}
-}
-
-// starved names the joins that wait when nothing is left to run.
-func (g *Graph) starved(arrivals map[string][]string) string {
-	var parts []string
-	for _, join := range sortedKeys(arrivals) {
-		var missing []string
-		for _, member := range g.nodes[join].Barrier.WaitFor {
-			if !slices.Contains(arrivals[join], member) {
-				missing = append(missing, member)
-			}
-		}
-		parts = append(parts, fmt.Sprintf("join %s has %s and waits for %s", join, strings.Join(arrivals[join], ", "), strings.Join(missing, ", ")))
-	}
-	return strings.Join(parts, "; ")
-}
-
-// rejectedBranch reports whether a join waits for a node that a rejected one
-// would have led to: its turn is rejected then, and not starved.
-func (g *Graph) rejectedBranch(f frontier) bool {
-	forward := map[string][]string{}
-	for name, n := range g.nodes {
-		forward[name] = n.leads()
-	}
-	for _, from := range f.rejected {
-		reached := reach(from, forward)
-		for join, arrived := range f.arrivals {
-			for _, member := range g.nodes[join].Barrier.WaitFor {
-				if reached[member] && !slices.Contains(arrived, member) {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // leads is where the edges of a node lead.

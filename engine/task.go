@@ -46,6 +46,7 @@ type Task struct {
 	now      func() time.Time
 	host     Host
 	handles  *Failure // the failure that led here
+	short    error    // it is a join that ran out of time with too few arrivals
 
 	mu       sync.Mutex
 	results  []Result       // stored ones of this task and base

@@ -106,9 +106,9 @@ func (r *run) update(ctx context.Context, edit Edit) (*Edited, error) {
 // and what joins wait for. Gates behind nodes that are not decided yet stay so.
 func (r *run) standing(kind Kind) *Entry {
 	base := r.base()
-	entry := &Entry{Kind: kind, Step: r.head.Step, Next: base.Next, Payload: Payload{
+	entry := &Entry{Kind: kind, Step: r.head.Step, Next: base.Next, At: r.e.now(), Payload: Payload{
 		Sends: base.Payload.Sends, Arrivals: base.Payload.Arrivals, Debts: base.Payload.Debts,
-		Rejected: base.Payload.Rejected, Refused: base.Payload.Refused, Failures: base.Payload.Failures,
+		Timers: base.Payload.Timers, Rejected: base.Payload.Rejected, Refused: base.Payload.Refused, Failures: base.Payload.Failures,
 		Usage: base.Payload.Usage,
 	}}
 	if base.Payload.Routes == nil {
@@ -124,7 +124,7 @@ func (r *run) standing(kind Kind) *Entry {
 		entry.Tasks, entry.Payload.Routes = base.Tasks, base.Payload.Routes
 		return entry
 	}
-	entry.Next, entry.Payload.Arrivals, entry.Payload.Debts = after.ready, after.arrivals, after.debts
+	entry.Next, entry.Payload.Arrivals, entry.Payload.Debts, entry.Payload.Timers = after.ready, after.arrivals, after.debts, after.timers
 	entry.Payload.Rejected = after.rejected
 	if p.refused && entry.Payload.Refused == "" {
 		entry.Payload.Refused = p.why
@@ -138,7 +138,7 @@ func (r *run) asNode(entry *Entry, name string) (dropped []string, err error) {
 	if n == nil {
 		return nil, fmt.Errorf("there is no such node; there are %s", strings.Join(r.graph.Nodes(), ", "))
 	}
-	before := frontier{arrivals: entry.Payload.Arrivals, debts: entry.Payload.Debts, rejected: entry.Payload.Rejected}
+	before := frontier{arrivals: entry.Payload.Arrivals, debts: entry.Payload.Debts, timers: entry.Payload.Timers, rejected: entry.Payload.Rejected}
 	was := entry.Next
 	entry.Tasks, entry.Payload.Routes, entry.Payload.Sends, entry.Payload.Failures = nil, nil, nil, nil
 	if _, err := r.route(entry, before, []*outcome{{task: &Task{id: name, node: n}}}); err != nil {
@@ -209,6 +209,12 @@ func (e *Engine) fork(ctx context.Context, source string, seq int64, into string
 		return nil, fmt.Errorf("fork %s: %w", CheckpointID(source, view.Head.Seq), err)
 	}
 	entry := at.standing(KindFork)
+	entry.Payload.Timers = maps.Clone(entry.Payload.Timers)
+	for join := range entry.Payload.Timers {
+		// As with gates, which are asked anew: what was due before the fork is not
+		// due in it.
+		entry.Payload.Timers[join] = entry.At.Add(at.graph.nodes[join].Barrier.Timeout)
+	}
 	entry.Actor, entry.Payload.Edit = or(by.Actor, osUser()), by.record()
 	entry.Payload.From, entry.Payload.State, entry.Payload.Input = CheckpointID(source, view.Head.Seq), maps.Clone(view.State), input
 

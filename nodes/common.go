@@ -27,6 +27,7 @@ func CommonSchema() map[string]any {
 				"properties": map[string]any{
 					"wait_for": map[string]any{"type": "array", "minItems": 1, "uniqueItems": true, "items": wordSchema("a node with an edge to this one"), "description": "the nodes to wait for"},
 					"min":      map[string]any{"type": "integer", "minimum": 1, "description": "so many arrivals are enough; absent: all"},
+					"timeout":  durationSchema("how long it waits after the first arrival: then it runs with those who arrived; with fewer than min it fails"),
 				},
 			},
 		},
@@ -110,6 +111,9 @@ func (d *decoder) barrier(t *tree, name string) *engine.Barrier {
 			n = 0
 		}
 		barrier.Min = int(n)
+	}
+	if v := t.get("timeout"); v != nil {
+		barrier.Timeout, _, _ = d.duration(v, "timeout of the "+what)
 	}
 	return barrier
 }

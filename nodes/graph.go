@@ -11,7 +11,7 @@ var (
 	channelKeys     = []string{"reducer", "initial", "retention", "retention_limit", "persistence"}
 	edgeKeys        = []string{"from", "to"}
 	conditionalKeys = []string{"from", "type", "condition", "routes"}
-	barrierKeys     = []string{"wait_for", "min"}
+	barrierKeys     = []string{"wait_for", "min", "timeout"}
 	gateKeys        = []string{"node", "message", "on_reject", "deadline", "default"}
 	retryKeys       = []string{"max_retries", "initial_delay_ms", "backoff_multiplier", "max_delay_ms", "jitter", "jitter_pct"}
 )
