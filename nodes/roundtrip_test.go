@@ -43,7 +43,7 @@ func TestEveryGraphIsTheSameAfterItWasStored(t *testing.T) {
 		}
 	})
 	for _, key := range []string{
-		"retention", "persistence", "barrier", "min", "retry_policy", "jitter_pct", "run_timeout", "idle_timeout", "on_timeout",
+		"retention", "persistence", "barrier", "min", "timeout", "retry_policy", "jitter_pct", "run_timeout", "idle_timeout", "on_timeout",
 		"on_error", "deadline", "default", "definition", "input_map", "output_map", "conditional_edges", "interrupt_after", "initial",
 	} {
 		require.Positive(t, seen[key], "no random graph has %s", key)
@@ -132,6 +132,7 @@ func randomGraph(t *rapid.T, depth int) map[string]any {
 		if i > 0 && some("barrier") {
 			n["barrier"] = map[string]any{"wait_for": []any{name(i - 1)}}
 			maybe(n["barrier"].(map[string]any), "min", 1)
+			maybe(n["barrier"].(map[string]any), "timeout", "90m")
 		}
 		nodes[name(i)] = n
 		if i == 0 {

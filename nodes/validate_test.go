@@ -153,6 +153,8 @@ func TestMistakesOfNodeKeysStandAtTheirPlace(t *testing.T) {
 		"on_error: n":                                         "node n cannot handle its own failure",
 		"barrier: {wait_fro: [m]}":                            "did you mean wait_for?",
 		"barrier: {wait_for: [m], min: 2}":                    "min is between 1 and 1",
+		"barrier: {wait_for: [m], timeout: 5}":                "timeout of the barrier of node n is a duration with a unit, not a number",
+		"barrier: {wait_for: [m], timeout: 0s}":               "timeout of the barrier of node n is a duration greater than zero",
 		"barrier: {wait_for: [m, m]}":                         "join n waits for m twice",
 		"barrier: [m]":                                        "barrier of node n is an object, not a list",
 		"retry_policy: {max_retrys: 1}":                       "did you mean max_retries?",
