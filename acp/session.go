@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"sync"
 	"time"
@@ -216,7 +217,20 @@ func (s *story) replay(ctx context.Context, store engine.Store) error {
 	defer s.mu.Unlock()
 	s.replaying, s.state = true, map[string]any{}
 	defer func() { s.replaying, s.state = false, nil }()
-	if err := store.Entries(ctx, s.thread, 0, 0, func(e engine.Entry) error { return s.add(&e) }); err != nil {
+	gap := false // payloads were removed, so that the state is not known
+	err := store.Entries(ctx, s.thread, 0, 0, func(e engine.Entry) error {
+		if e.Namespace == "" && e.Kind.MovesBase() {
+			if gap && !e.Removed {
+				// Where it cannot be read either, the story is told without it.
+				if v, err := store.At(ctx, s.thread, e.Seq-1); err == nil {
+					s.state = maps.Clone(v.State)
+				}
+			}
+			gap = e.Removed
+		}
+		return s.add(&e)
+	})
+	if err != nil {
 		return err
 	}
 	if s.turn > 0 {

@@ -3,6 +3,7 @@ package acp_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"github.com/holdfast-agent/holdfast/acp"
 	"github.com/holdfast-agent/holdfast/engine"
 	"github.com/holdfast-agent/holdfast/integration/editor"
+	"github.com/holdfast-agent/holdfast/store"
 )
 
 func TestUnknownSessionsAreNotFound(t *testing.T) { // acp-cases 32, 43
@@ -245,4 +247,35 @@ func TestAPlanFollowsTheNodes(t *testing.T) {
 	require.Contains(t, live, "z:completed b:in_progress c:pending ")
 	require.Equal(t, "z:completed b:completed c:completed ", live[len(live)-1])
 	require.Equal(t, live[len(live)-1:], plans(c.Load(s)))
+}
+
+func TestAPrunedSessionIsReplayedWithTheStateThatWasKept(t *testing.T) {
+	t.Parallel()
+	big := strings.Repeat("x", 5000)
+	all := channels("big")
+	all["log"] = engine.Channel{Reducer: "append"}
+	graph := engine.MustCompile(engine.Definition{
+		Name: "g", Channels: all, Edges: []engine.Edge{{From: engine.Start, To: "a"}},
+		Nodes: map[string]engine.Node{"a": {Run: func(_ context.Context, task *engine.Task) (engine.Output, error) {
+			return engine.Output{Writes: []engine.Write{{Channel: "big", Value: big}, {Channel: "log", Value: task.Get("prompt")}}}, nil
+		}}},
+	})
+	d := newDesk(t, acp.Adapter{AgentText: func(o acp.TurnOutput) (string, error) { return "so far " + fmt.Sprint(o.Values["log"]), nil }}, graph)
+	c := d.client(nil)
+	s := c.NewSession()
+	for _, text := range []string{"one", "two", "three", "four"} {
+		c.Says(s, text)
+	}
+	c.leave()
+	pruned, err := d.store.Prune(t.Context(), s, store.Retention{Turns: 2}, engine.By{}, false)
+	require.NoError(t, err)
+	require.Positive(t, pruned.Entries)
+	c = d.client(nil)
+	told := fmt.Sprint(c.Load(s))
+	require.Contains(t, told, "[one two three]")
+	require.Contains(t, told, "[one two three four]")
+	require.Equal(t, 2, strings.Count(told, "so far"), "a turn that was pruned has no reply")
+	require.NotContains(t, told, "text:two", "what was said in a turn that was pruned is gone")
+	c.Says(s, "five")
+	require.Contains(t, fmt.Sprint(c.Log), "[one two three four five]")
 }

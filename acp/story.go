@@ -110,7 +110,8 @@ func (s *story) add(e *engine.Entry) error {
 	if e.Kind.MovesBase() {
 		s.bases[e.Namespace] = e.Seq
 	}
-	if s.replaying && e.Namespace == "" && e.Status.Over() && (e.Kind == engine.KindStep || e.Kind == engine.KindEnd) {
+	// Of a turn whose payloads were removed there is no reply to tell.
+	if s.replaying && !e.Removed && e.Namespace == "" && e.Status.Over() && (e.Kind == engine.KindStep || e.Kind == engine.KindEnd) {
 		return s.finish(e.Seq, e.Status, s.state)
 	}
 	return nil

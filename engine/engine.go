@@ -256,8 +256,8 @@ type By struct {
 	Client string `json:"client,omitempty"` // name and version of the client
 }
 
-// record is what stands beside the actor, whose name is a claim.
-func (by By) record() *EditRecord {
+// Record is what stands beside the actor, whose name is a claim.
+func (by By) Record() *EditRecord {
 	return &EditRecord{Via: or(by.Via, "go"), Reason: by.Reason, OSUser: osUser(), Client: by.Client}
 }
 

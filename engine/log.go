@@ -41,7 +41,7 @@ const (
 	KindUpdate Kind = "update" // state was edited by hand
 	KindFork   Kind = "fork"   // the thread goes on from another place
 	KindEnd    Kind = "end"    // the turn ended, and no step ended it
-	KindPrune  Kind = "prune"  // older payloads were removed
+	KindPrune  Kind = "prune"  // payloads were removed: of old turns, or of one entry by hand
 )
 
 // MovesBase reports whether an entry of this kind makes a new base: results,
@@ -90,15 +90,17 @@ type Payload struct {
 	Timers    map[string]time.Time `json:"timers,omitempty"`   // joins that still wait -> when they run without the rest
 	Question  *interrupt.Question  `json:"question,omitempty"` // pause
 	Interrupt *InterruptRecord     `json:"interrupt,omitempty"`
-	Answer    *interrupt.Answer    `json:"answer,omitempty"` // answer
-	End       *EndRecord           `json:"end,omitempty"`    // end
-	Shown     map[string][]Shown   `json:"shown,omitempty"`  // step: task -> what it showed
-	Usage     *Usage               `json:"usage,omitempty"`  // step, update, fork: what the turn used up to here
-	Ran       map[string]any       `json:"ran,omitempty"`    // step, end: task -> what it resolved to, unless its gate's question says so
-	Edit      *EditRecord          `json:"edit,omitempty"`   // update, fork
-	State     map[string]any       `json:"state,omitempty"`  // fork, prune: the whole state
-	From      string               `json:"from,omitempty"`   // fork: THREAD@SEQ
-	Notes     []string             `json:"notes,omitempty"`  // what a reader should know, such as replaced bytes
+	Answer    *interrupt.Answer    `json:"answer,omitempty"`  // answer
+	End       *EndRecord           `json:"end,omitempty"`     // end
+	Shown     map[string][]Shown   `json:"shown,omitempty"`   // step: task -> what it showed
+	Usage     *Usage               `json:"usage,omitempty"`   // step, update, fork: what the turn used up to here
+	Ran       map[string]any       `json:"ran,omitempty"`     // step, end: task -> what it resolved to, unless its gate's question says so
+	Edit      *EditRecord          `json:"edit,omitempty"`    // update, fork, prune
+	State     map[string]any       `json:"state,omitempty"`   // fork, prune: the whole state
+	From      string               `json:"from,omitempty"`    // fork, prune: THREAD@SEQ that the state is of
+	Pruned    int64                `json:"pruned,omitempty"`  // prune: inputs, steps and edits up to this entry lose their payload
+	Redacts   []string             `json:"redacts,omitempty"` // prune: the entries (THREAD@SEQ) whose payload was removed by hand
+	Notes     []string             `json:"notes,omitempty"`   // what a reader should know, such as replaced bytes
 }
 
 // Failure is a failed task that an error handler took over.

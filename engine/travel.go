@@ -75,7 +75,7 @@ func (r *run) update(ctx context.Context, edit Edit) (*Edited, error) {
 	r.apply(changed)
 	entry := r.standing(KindUpdate)
 	entry.Payload.Ops = r.graph.stored(ops)
-	entry.Actor, entry.Payload.Edit = or(edit.By.Actor, osUser()), edit.By.record()
+	entry.Actor, entry.Payload.Edit = or(edit.By.Actor, osUser()), edit.By.Record()
 	edited := &Edited{}
 	if edit.Node != "" {
 		if edited.Dropped, err = r.asNode(entry, edit.Node); err != nil {
@@ -215,7 +215,7 @@ func (e *Engine) fork(ctx context.Context, source string, seq int64, into string
 		// due in it.
 		entry.Payload.Timers[join] = entry.At.Add(at.graph.nodes[join].Barrier.Timeout)
 	}
-	entry.Actor, entry.Payload.Edit = or(by.Actor, osUser()), by.record()
+	entry.Actor, entry.Payload.Edit = or(by.Actor, osUser()), by.Record()
 	entry.Payload.From, entry.Payload.State, entry.Payload.Input = CheckpointID(source, view.Head.Seq), maps.Clone(view.State), input
 
 	var log Log

@@ -141,7 +141,7 @@ func (l *loaded) fold(r *entryRow, e *engine.Entry) error {
 	if e.Namespace != "" {
 		return nil // a subgraph has a state of its own
 	}
-	if e.Removed {
+	if e.Removed && e.Kind.MovesBase() {
 		return fmt.Errorf("state of thread %s: the payload of entry %d is needed for it: %w", l.row.ThreadID, e.Seq, ErrRemoved)
 	}
 	if err := engine.Fold(l.view.State, &e.Payload, e.Kind); err != nil {
@@ -151,7 +151,7 @@ func (l *loaded) fold(r *entryRow, e *engine.Entry) error {
 }
 
 // foldStart puts what the fold begins with into l and gives the seq that it is
-// of: the newest snapshot, else what a prune kept, else nothing.
+// of: the newest snapshot, else a state that the log itself holds, else nothing.
 func (s *Store) foldStart(ctx context.Context, tx *sqlx.Tx, l *loaded, seq int64) (int64, error) {
 	snap, err := s.newestSnapshot(ctx, tx, &l.row, seq)
 	if err != nil {
@@ -161,25 +161,15 @@ func (s *Store) foldStart(ctx context.Context, tx *sqlx.Tx, l *loaded, seq int64
 		l.view.State, l.turn, l.size = snap.state, snap.turn, snap.size
 		return snap.seq, nil
 	}
-	var r entryRow
-	err = tx.GetContext(ctx, &r, `SELECT `+entryColumns+` FROM checkpoints
-		WHERE no = ? AND seq <= ? AND kind = 'prune' ORDER BY seq DESC LIMIT 1`, l.row.No, seq)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read thread %s: %w", l.row.ThreadID, err)
-	}
-	e, err := s.decode(l.row.ThreadID, &r)
-	if err != nil {
+	whole, err := s.wholeState(ctx, tx, &l.row, seq)
+	if err != nil || whole == nil {
 		return 0, err
 	}
-	_, cut, err := engine.ParseCheckpointID(e.Payload.From)
-	if err != nil || e.Payload.State == nil {
-		return 0, nil
+	l.view.State = whole.state
+	if l.turn, err = s.turnAt(ctx, tx, &l.row, whole.seq); err != nil {
+		return 0, err
 	}
-	l.view.State = e.Payload.State
-	return cut, nil
+	return whole.seq, nil
 }
 
 // baseAt is the seq of the newest entry of the graph itself, up to seq, that

@@ -14,6 +14,10 @@ import (
 
 func fullPayload(v any) engine.Payload {
 	deadline := start.Add(time.Hour)
+	cost := 0.25
+	if v == nil {
+		cost = 2 // which is stored as an integer, as every number without a fraction
+	}
 	return engine.Payload{
 		Ops: []engine.Op{
 			{Task: "t", Channel: "c", Op: engine.OpAppend, Value: v, Keep: 3}, {Channel: "d", Op: engine.OpSet, Value: nil, Raw: []any{v}},
@@ -28,14 +32,24 @@ func fullPayload(v any) engine.Payload {
 		End:       &engine.EndRecord{Cause: "c", Node: "n", Task: "t", Code: "x", Reason: "r", Via: "v"},
 		State:     map[string]any{"s": v},
 		From:      "x@1",
+		Pruned:    4,
+		Redacts:   []string{"x@2"},
 		Notes:     []string{"a note"},
-		Sends:     map[string]engine.Values{"t": {"k": v}},
-		Left:      []string{"n"},
-		Refused:   "r",
-		Rejected:  []string{"n"},
-		Debts:     map[string][]string{"j": {"b"}},
-		Ran:       map[string]any{"t": v},
-		Edit:      &engine.EditRecord{Via: "v", Reason: "r", OSUser: "u", Client: "c"},
+		Shown: map[string][]engine.Shown{"t": {
+			{Kind: engine.ShownMessage, ID: "m", Text: "t"},
+			{Kind: engine.ShownCall, ID: "c", Call: &engine.Call{
+				Title: "t", Kind: "edit", Status: engine.CallFailed, Input: v, Output: v, Text: "x", Paths: []string{"/p"},
+				Diffs: []engine.FileDiff{{Path: "/p", New: "n"}, {Path: "/q", Old: new(string)}},
+			}},
+		}},
+		Usage:    &engine.Usage{InputTokens: 1, OutputTokens: 2, Cost: cost, Currency: "EUR", Context: 3, Window: 4},
+		Sends:    map[string]engine.Values{"t": {"k": v}},
+		Left:     []string{"n"},
+		Refused:  "r",
+		Rejected: []string{"n"},
+		Debts:    map[string][]string{"j": {"b"}},
+		Ran:      map[string]any{"t": v},
+		Edit:     &engine.EditRecord{Via: "v", Reason: "r", OSUser: "u", Client: "c"},
 	}
 }
 

@@ -123,6 +123,9 @@ func (s *Store) Question(ctx context.Context, thread string, seq int64) (engine.
 		if err != nil {
 			return err
 		}
+		if asked.Removed && asked.Kind == engine.KindPause {
+			return fmt.Errorf("question %s: %w", engine.CheckpointID(thread, seq), ErrRemoved)
+		}
 		q, ok := asked.Question(thread)
 		if !ok {
 			return none
@@ -145,6 +148,10 @@ func (s *Store) Question(ctx context.Context, thread string, seq int64) (engine.
 			return err
 		}
 		a := given.Payload.Answer
+		if given.Removed {
+			rec.AnswerSeq = given.Seq
+			return nil // who gave it and when is in its row
+		}
 		if a == nil || a.Question != q.ID() {
 			return &CorruptError{Path: s.path, Thread: thread, Seq: seq, Table: "interrupts", Column: "answer_seq",
 				Reason: fmt.Sprintf("entry %d does not answer this question", index.AnswerSeq.Int64)}

@@ -30,7 +30,7 @@ func everyKind(b *bundle) {
 	b.commit(l, &engine.Commit{Entries: []*engine.Entry{fork, pause(1, 0, "c")}})
 	prune := step(1, 0)
 	prune.Kind, prune.Status = engine.KindPrune, engine.Paused
-	prune.Payload = engine.Payload{State: map[string]any{"x": int64(3)}, From: "main@9"}
+	prune.Payload = engine.Payload{State: map[string]any{"x": int64(3)}, From: "main@9", Pruned: 9}
 	b.commit(l, &engine.Commit{Entries: []*engine.Entry{prune}})
 	other := b.begin("other")
 	b.commit(other, &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{last(step(1, 1), engine.Done)}})
@@ -209,20 +209,33 @@ func TestHeadsThatWereKeptShowACutAndARewrittenLog(t *testing.T) {
 	}
 }
 
-func TestARemovedPayloadVerifiesAsRemoved(t *testing.T) {
+func TestARemovedPayloadVerifiesOnlyWhereTheLogSaysSo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	everyKind(b)
-	db := raw(t, b.path, `UPDATE checkpoints SET payload = NULL WHERE no = 1 AND seq < 8`)
+	// The log says that inputs, steps and edits up to 9 may be gone.
+	db := raw(t, b.path, `UPDATE checkpoints SET payload = NULL WHERE no = 1 AND seq IN (1, 2, 6)`)
 	defer db.Close()
-	if r := b.verify(); r.Removed != 7 {
+	if r := b.verify(); r.Removed != 3 {
 		t.Errorf("removed: %d", r.Removed)
 	}
 	if _, err := b.s.State(t.Context(), "main", 6); !errors.Is(err, ErrRemoved) {
 		t.Errorf("state without payloads: %v", err)
 	}
 	// A fork, as a prune, holds the whole state.
-	if v, err := b.s.At(t.Context(), "main", 0); err != nil || v.State["x"] != int64(3) {
-		t.Errorf("state: %v", err)
+	for _, seq := range []int64{0, 8} {
+		if v, err := b.s.At(t.Context(), "main", seq); err != nil || v.State["x"] != int64(3) {
+			t.Errorf("state at %d: %v", seq, err)
+		}
+	}
+	for _, seq := range []int64{3, 5, 7, 10} {
+		r, _ := b.tampered(t, db, 0, fmt.Sprintf(`UPDATE checkpoints SET payload = NULL WHERE no = 1 AND seq = %d`, seq))
+		if len(r.Problems) == 0 || r.Problems[0].Column != "payload" || (seq != 10 && r.Problems[0].Seq != seq) {
+			t.Errorf("the payload of %d was removed behind the program's back: %v", seq, r.Problems)
+		}
+	}
+	r, _ := b.tampered(t, db, 0, `UPDATE checkpoints SET payload = NULL WHERE no = 2 AND seq = 1`)
+	if len(r.Problems) != 1 || r.Problems[0].Thread != "other" || r.Problems[0].Column != "payload" {
+		t.Errorf("a thread that was never pruned: %v", r.Problems)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 
 	"github.com/jmoiron/sqlx"
@@ -33,6 +34,8 @@ type verifier struct {
 
 	snapshots map[int64]bool // true until their entry came by
 	removed   int64          // payloads
+	redacted  map[int64]bool // answers whose payload was removed
+	prunes    []prune        // they say which payloads are gone, and keep states
 }
 
 var errFound = errors.New("a row of the log does not fit")
@@ -46,6 +49,10 @@ func (v *verifier) run(ctx context.Context, no int64) error {
 	v.report.Threads++
 	v.prev, v.bases = genesis(v.thread.ThreadID), make(map[string]int64)
 	v.state, v.asked, v.snapshots = make(map[string]any), make(map[int64]*interruptRow), make(map[int64]bool)
+	v.redacted = make(map[int64]bool)
+	if err := v.readPrunes(ctx); err != nil {
+		return err
+	}
 	var seqs []int64
 	if err := v.tx.SelectContext(ctx, &seqs, `SELECT DISTINCT seq FROM snapshots WHERE no = ?`, no); err != nil {
 		return err
@@ -70,6 +77,43 @@ func (v *verifier) run(ctx context.Context, no int64) error {
 		if v.snapshots[seq] { // its entry did not come by
 			v.found(Problem{Thread: v.thread.ThreadID, Seq: seq, Table: "snapshots", Column: "seq", Reason: "there is no such entry: a row of the log was removed, or the snapshot is made up"})
 			break
+		}
+	}
+	return nil
+}
+
+// readPrunes reads the prune entries first, which come behind what they are
+// about. One that does not fit is found when its own turn comes.
+func (v *verifier) readPrunes(ctx context.Context) error {
+	var rows []entryRow
+	err := v.tx.SelectContext(ctx, &rows, `SELECT `+entryColumns+wholeRows+` AND kind = 'prune' AND payload IS NOT NULL ORDER BY seq`, v.thread.No)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		e, err := rows[i].entry()
+		if err != nil || rows[i].payloadFits() != nil {
+			continue
+		}
+		if e.Payload, err = decodePayload(rows[i].Payload[saltSize:]); err == nil {
+			v.prunes = append(v.prunes, newPrune(e))
+		}
+	}
+	return nil
+}
+
+// kept compares the states that prunes kept of an entry with what the log gives
+// there, and goes on from them where the log alone gives none any more.
+func (v *verifier) kept(seq int64) error {
+	for i := range v.prunes {
+		p := &v.prunes[i]
+		if p.state == nil || p.cut != seq {
+			continue
+		}
+		if v.state == nil {
+			v.state = maps.Clone(p.state)
+		} else if !value.Equal(v.state, p.state) {
+			return fmt.Errorf("the state that entry %d keeps is not what the log gives here", p.entry.Seq)
 		}
 	}
 	return nil
@@ -123,6 +167,9 @@ func (v *verifier) row(ctx context.Context, r *entryRow, want int64) *Problem {
 		v.report.Removed++
 		v.removed++
 		e.Removed = true
+		if !explains(v.prunes, v.thread.ThreadID, &e) {
+			return at("payload", "it was removed, and no entry of the log says so")
+		}
 	} else if e.Payload, err = decodePayload(r.Payload[saltSize:]); err != nil {
 		return at("payload", err.Error())
 	}
@@ -159,13 +206,16 @@ func (v *verifier) fold(ctx context.Context, e *engine.Entry) error {
 		if e.Kind == engine.KindFork && !e.Removed {
 			v.state = make(map[string]any)
 		}
-		if e.Removed {
+		if e.Removed && e.Kind.MovesBase() {
 			v.state = nil
 		}
 		if v.state != nil {
 			if err := engine.Fold(v.state, &e.Payload, e.Kind); err != nil {
 				return err
 			}
+		}
+		if err := v.kept(e.Seq); err != nil {
+			return err
 		}
 		switch e.Kind {
 		case engine.KindInput, engine.KindFork:
@@ -207,6 +257,7 @@ func (v *verifier) question(r *entryRow, e *engine.Entry) string {
 	}
 	switch {
 	case e.Removed:
+		v.redacted[r.Seq] = e.Kind == engine.KindAnswer
 	case e.Kind == engine.KindPause:
 		q, err := newInterruptRow(r.No, r.Seq, r.Base, v.thread.ThreadID, e)
 		if err != nil {
@@ -288,6 +339,13 @@ func (v *verifier) compareQuestions(ctx context.Context) error {
 				return nil
 			}
 			continue
+		}
+		if rows[i].AnswerSeq.Valid && v.redacted[rows[i].AnswerSeq.Int64] {
+			// The log does not say any more which question that answered.
+			answered := *want
+			answered.State, answered.AnswerSeq = rows[i].State, rows[i].AnswerSeq
+			answered.Actor, answered.Via, answered.AnsweredAt = rows[i].Actor, rows[i].Via, rows[i].AnsweredAt
+			want = &answered
 		}
 		if column := firstDifference(&rows[i], want); column != "" {
 			report(seq, column, "it is not what the log says")
