@@ -42,6 +42,7 @@ func fullPayload(v any) engine.Payload {
 				Diffs: []engine.FileDiff{{Path: "/p", New: "n"}, {Path: "/q", Old: new(string)}},
 			}},
 		}},
+		Timers:   map[string]time.Time{"j": deadline},
 		Usage:    &engine.Usage{InputTokens: 1, OutputTokens: 2, Cost: cost, Currency: "EUR", Context: 3, Window: 4},
 		Sends:    map[string]engine.Values{"t": {"k": v}},
 		Left:     []string{"n"},
