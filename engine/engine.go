@@ -389,6 +389,10 @@ func (e *Engine) emit(ev Event) {
 	}
 }
 
+// OSUser is who the operating system says this process belongs to; empty if it
+// does not say. Answers and inputs that name nobody else get this name.
+func OSUser() string { return osUser() }
+
 // osUser is who the operating system says this process belongs to.
 var osUser = sync.OnceValue(func() string {
 	u, err := user.Current()

@@ -374,7 +374,7 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 	r.apply(changed)
 	entries, leave := r.withGates(entry)
 	r.thread.Graph, r.thread.GraphName = r.graph.fingerprint, r.graph.name
-	c := Commit{Facts: r.titled(in), Graph: &GraphRecord{Fingerprint: r.graph.fingerprint, Name: r.graph.name, Definition: r.graph.canonical}}
+	c := Commit{Title: in.Title, Graph: &GraphRecord{Fingerprint: r.graph.fingerprint, Name: r.graph.name, Definition: r.graph.canonical}}
 	if err := r.commit(leave, entries, nil, c); err != nil {
 		r.undo(changed)
 		// ErrExists: another process made the thread since it was not found.
@@ -391,16 +391,6 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 	r.emit(Event{Type: EventTurnStarted, Status: Running, Seq: entry.Seq, Entry: entry})
 	r.questionEvents(entries)
 	return r.loop()
-}
-
-// titled gives the facts of a thread that gets its title from this input.
-func (r *run) titled(in Input) *Thread {
-	if in.Title == "" || r.thread.Title != "" {
-		return nil
-	}
-	facts := r.thread
-	facts.Title = in.Title
-	return &facts
 }
 
 // busy is the error if a living process moves the thread.

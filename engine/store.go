@@ -113,7 +113,7 @@ type Commit struct {
 	// Status is what threads.status becomes if there are no entries: a failed
 	// turn that is resumed is running again before its next entry.
 	Status Status
-	Facts  *Thread // if set, replaces the session facts of the thread (Cwd, Roots, Title, Mode, Options)
+	Title  string // names a thread that has no title yet
 	// RequestCancel sets the thread's cancel flag and nothing else: the living
 	// holder takes it in. All other fields must be zero then.
 	RequestCancel *By

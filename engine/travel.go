@@ -166,8 +166,8 @@ func (r *run) atRest(entry *Entry, status Status) []*Entry {
 // Fork makes a thread that goes on from a checkpoint (THREAD@SEQ) of another,
 // or lets a thread itself go back to one of its checkpoints (into is the
 // thread's own id). It takes the state, what is ready and what joins wait for.
-// Answers are not copied: gates at that point are asked anew. Nothing runs:
-// Resume goes on.
+// Answers are not copied, nor are the mode and the options of the other thread:
+// gates at that point are asked anew. Nothing runs: Resume goes on.
 func (e *Engine) Fork(ctx context.Context, from, into string, by By) (*Turn, error) {
 	if e.store == nil {
 		return nil, ErrNoStore
@@ -225,8 +225,10 @@ func (e *Engine) fork(ctx context.Context, source string, seq int64, into string
 		}
 		entry.Parent = view.Head.Seq
 	} else {
+		// Its mode and its options are what somebody allowed to that thread, not
+		// to this one.
 		facts := view.Thread
-		log, err = e.store.New(ctx, Thread{ID: into, Cwd: facts.Cwd, Roots: facts.Roots, Title: facts.Title, Mode: facts.Mode, Options: facts.Options, Status: Done})
+		log, err = e.store.New(ctx, Thread{ID: into, Cwd: facts.Cwd, Roots: facts.Roots, Title: facts.Title, Status: Done})
 		if err != nil {
 			return nil, fmt.Errorf("fork into %s: %w", into, err)
 		}

@@ -13,6 +13,22 @@ import (
 )
 
 // Cases 77 and 78 of the seeds.
+func TestAForkDoesNotInheritWhatItsSourceWasAllowed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.engine(b.compile(b.chain("a")))
+	require.NoError(t, b.store.Create(t.Context(), engine.Thread{ID: "t1", Cwd: "/work", Title: "t", Mode: "auto-approve", Options: map[string]any{"allowed": true}}))
+	_, err := e.Start(t.Context(), "t1", engine.Input{})
+	require.NoError(t, err)
+	_, err = e.Fork(t.Context(), "t1@1", "t2", engine.By{})
+	require.NoError(t, err)
+	fork, err := b.store.Thread(t.Context(), "t2")
+	require.NoError(t, err)
+	require.Equal(t, "/work t", fork.Cwd+" "+fork.Title)
+	require.Empty(t, fork.Mode)
+	require.Empty(t, fork.Options)
+}
+
 func TestAForkGoesOnFromACheckpointAndLeavesItsSourceAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -148,11 +148,12 @@ type Answer struct {
 	Choice   string    `json:"choice,omitempty"`
 	Value    any       `json:"value"`
 	Actor    string    `json:"actor,omitempty"`   // who, as claimed
-	Via      string    `json:"via,omitempty"`     // acp, cli, deadline, mode, go
+	Via      string    `json:"via,omitempty"`     // acp, cli, deadline, mode, always, go
 	Reason   string    `json:"reason,omitempty"`  // why, in the actor's words
 	OSUser   string    `json:"os_user,omitempty"` // who the operating system says it was
 	Client   string    `json:"client,omitempty"`  // name and version of the client
 	Digest   string    `json:"digest,omitempty"`  // digest of the question that was answered
+	Origin   string    `json:"origin,omitempty"`  // id of the question at which this was decided for always: this one itself, or an earlier one
 	At       time.Time `json:"at"`
 }
 

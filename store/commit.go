@@ -86,7 +86,7 @@ func (p *plan) step() bool {
 	return p.mine && p.c.Take == engine.TakeNone && p.c.Leave == engine.LeaseMoving && p.known.Lease == engine.LeaseMoving.String() &&
 		len(p.rows) == 1 && p.rows[0].Kind == string(engine.KindStep) && p.rows[0].NS == "" &&
 		p.rows[0].Status == p.known.Status && p.rows[0].Turn == p.known.Turn &&
-		p.have == 0 && len(p.c.Results) == 0 && p.c.Graph == nil && p.c.Facts == nil && len(p.c.Consume) == 0
+		p.have == 0 && len(p.c.Results) == 0 && p.c.Graph == nil && p.c.Title == "" && len(p.c.Consume) == 0
 }
 
 func (p *plan) applyStep(ctx context.Context, c *conn) error {
@@ -242,7 +242,7 @@ func (p *plan) guard(now *threadRow) error {
 }
 
 func (p *plan) onlyLease() bool {
-	return len(p.rows) == 0 && p.c.Take == engine.TakeNone && len(p.c.Results) == 0 && p.c.Graph == nil && p.c.Facts == nil && p.c.Status == ""
+	return len(p.rows) == 0 && p.c.Take == engine.TakeNone && len(p.c.Results) == 0 && p.c.Graph == nil && p.c.Title == "" && p.c.Status == ""
 }
 
 // lease changes row as the commit's Take and Leave do.
@@ -281,10 +281,8 @@ func (p *plan) follow(row *threadRow) error {
 	if p.cancels {
 		row.CancelRequested = ""
 	}
-	if p.c.Facts != nil {
-		if err := row.setFacts(p.c.Facts); err != nil {
-			return fmt.Errorf("%w: %w", engine.ErrInvalid, err)
-		}
+	if row.Title == "" {
+		row.Title = p.c.Title
 	}
 	return nil
 }
@@ -398,7 +396,7 @@ func (p *plan) landed(ctx context.Context, c *conn) (bool, error) {
 
 // requestCancel asks the living holder to cancel.
 func (l *Log) requestCancel(ctx context.Context, c *engine.Commit) error {
-	if c.Take != engine.TakeNone || len(c.Entries) > 0 || len(c.Results) > 0 || c.Graph != nil || c.Facts != nil || c.Status != "" {
+	if c.Take != engine.TakeNone || len(c.Entries) > 0 || len(c.Results) > 0 || c.Graph != nil || c.Title != "" || c.Status != "" {
 		return fmt.Errorf("%w: a commit that requests a cancel does nothing else", engine.ErrInvalid)
 	}
 	by, err := json.Marshal(c.RequestCancel)

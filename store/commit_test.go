@@ -239,7 +239,6 @@ func TestRule4ACommitThatFailedAndWasAppliedIsOurs(t *testing.T) {
 		"pause":   {Leave: engine.LeaseFree, Entries: []*engine.Entry{pause(1, 0, "a")}},
 		"release": {Leave: engine.LeaseFree},
 		"wait":    {Leave: engine.LeaseWaiting},
-		"facts":   {Facts: &engine.Thread{Title: "new"}},
 	}
 	for name, c := range commits {
 		for _, point := range []string{"store.commit.after", "store.commit.before"} {

@@ -171,7 +171,7 @@ func TestAFileThatMayNotGrowIsFullAndNothingIsHalfDone(t *testing.T) {
 	for ; err == nil; n++ {
 		c := &engine.Commit{Entries: []*engine.Entry{step(1, n+1, set("x", big))}}
 		if n%2 == 1 { // both ways to commit
-			c.Facts = &engine.Thread{Title: "t"}
+			c.Title = fmt.Sprint(n)
 		}
 		err = l.Commit(t.Context(), c)
 	}
