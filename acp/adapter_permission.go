@@ -32,6 +32,9 @@ func defaultPermission(q interrupt.Question) (*Permission, error) {
 		}
 		p.Options = append(p.Options, PermissionOption{OptionID: c.ID, Name: c.Label(), Kind: kind})
 	}
+	if q.IsGate() {
+		p.Options = append(p.Options, always(q)...)
+	}
 	return p, nil
 }
 

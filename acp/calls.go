@@ -41,11 +41,11 @@ func (c *toolCall) over() bool { return c.status == ToolCompleted || c.status ==
 
 // asked is a question of the turn.
 type asked struct {
-	question interrupt.Question
-	options  []PermissionOption
-	call     *toolCall // nil where no choice answers it
-	err      error     // of the adapter
-	answered bool
+	question  interrupt.Question
+	namespace string // of the subgraph that asks
+	options   []PermissionOption
+	call      *toolCall // nil where no choice answers it
+	err       error     // of the adapter
 }
 
 // taskCallID is the id of a task's tool call. The seq of its base belongs to one

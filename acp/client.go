@@ -42,7 +42,7 @@ func (c *client) HandleRequest(ctx context.Context, r *Request) {
 	case MethodAuthenticate:
 		c.reply(r, authenticate)
 	case MethodSessionNew:
-		c.answer(ctx, r, c.newSession)
+		c.newSession(ctx, r)
 	case MethodSessionList:
 		c.answer(ctx, r, c.listSessions)
 	case MethodSessionLoad:
@@ -55,12 +55,10 @@ func (c *client) HandleRequest(ctx context.Context, r *Request) {
 		c.end(ctx, r, false)
 	case MethodSessionDelete:
 		c.end(ctx, r, true)
+	case MethodSessionSetMode:
+		c.set(ctx, r, c.handleSetMode)
 	case MethodSessionSetConfigOption:
-		if len(c.server.served) > 1 {
-			c.answer(ctx, r, c.setConfigOption)
-			return
-		}
-		fallthrough // no session has an option
+		c.set(ctx, r, c.handleSetConfigOption)
 	default:
 		_ = r.Fail(MethodNotFound(r.Method))
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-agent/holdfast/internal/value"
@@ -27,7 +28,11 @@ func (p *prompt) ask(ctx context.Context, q interrupt.Question) (a interrupt.Ans
 			err = errLeft
 		}
 	}()
+	if a, ok := p.decided(ctx, q); ok {
+		return a, nil
+	}
 	p.dialogs++
+	p.always = nil
 	p.fault, p.undecided, p.waits, p.s.waits = nil, "", false, ""
 	if len(q.Options()) == 0 {
 		return p.askText(ctx, q)
@@ -75,17 +80,19 @@ func (p *prompt) askPermission(ctx context.Context, q interrupt.Question, call T
 	if !outcome.Selected {
 		return a, errLeft
 	}
-	offered := false
-	for _, o := range options {
-		offered = offered || o.OptionID == outcome.OptionID
-	}
-	if !offered {
+	at := slices.IndexFunc(options, func(o PermissionOption) bool { return o.OptionID == outcome.OptionID })
+	if at < 0 {
 		p.undecided = fmt.Sprintf("The client chose %q, which was not offered. %s", oneLine(outcome.OptionID, 80), stillOpen)
 		return a, errLeft
 	}
-	v, err := guarded("InterruptAnswer", func() (any, error) { return p.s.served.adapter.InterruptAnswer(q, outcome.OptionID) })
+	v, err := p.value(q, options[at])
 	if err == nil {
 		a, err = q.Check(interrupt.Answer{Value: v})
+	}
+	if err == nil && options[at].forAlways() {
+		if p.always, err = p.standing(ctx, q, options[at]); err == nil {
+			a.Origin = q.ID()
+		}
 	}
 	if err != nil {
 		p.fault = Internal(err)

@@ -31,9 +31,10 @@ type prompt struct {
 
 	// How the dialog was left.
 	dialogs   int
-	fault     error  // the prompt fails with this
-	undecided string // what the person is told
-	waits     bool   // for the text of the next prompt
+	fault     error     // the prompt fails with this
+	undecided string    // what the person is told
+	waits     bool      // for the text of the next prompt
+	always    *Standing // what the answer that was just given decides for always
 }
 
 // errLeft says that a dialog was left: the turn stays paused.
@@ -68,7 +69,7 @@ func (c *client) prompt(ctx context.Context, r *Request) {
 		return
 	}
 	s.active = p
-	opening := s.opening
+	opening, setting := s.opening, s.setting
 	s.mu.Unlock()
 	r.OnCancel(func() { p.cancelled(engine.ErrCancelled) })
 	r.Go(func() {
@@ -76,6 +77,9 @@ func (c *client) prompt(ctx context.Context, r *Request) {
 		defer p.release()
 		if opening != nil {
 			<-opening
+		}
+		if setting != nil {
+			<-setting
 		}
 		reason, err := p.run()
 		p.release() // before the response: the next prompt may follow at once
@@ -134,20 +138,18 @@ func (p *prompt) run() (StopReason, error) {
 
 // prepare opens a stored session that was not loaded, and makes the input.
 func (p *prompt) prepare() (err error) {
-	s := p.s
+	s, ctx := p.s, context.WithoutCancel(p.ctx)
+	t, err := p.c.config.Store.Thread(ctx, s.id)
+	if err != nil {
+		return storeError(s.id, err)
+	}
 	if !p.known() {
-		view, err := p.c.config.Store.At(context.WithoutCancel(p.ctx), s.id, 0)
-		if err != nil {
-			return storeError(s.id, err)
-		}
-		s.use(view.Thread)
+		s.use(t)
 	}
-	s.mu.Lock()
-	wanted := s.wanted
-	s.mu.Unlock()
-	if wanted != nil && wanted != s.served {
-		s.serve(wanted)
+	if g := p.c.server.choice(t); g != s.served {
+		s.serve(g)
 	}
+	s.announce(ctx)
 	p.text, p.values, err = s.served.adapter.input(s.served.graph, p.blocks, s.session)
 	if err != nil {
 		return Internal(err)
@@ -203,6 +205,8 @@ func (p *prompt) event(ev engine.Event) {
 		switch ev.Type {
 		case engine.EventTurnStarted:
 			return p.began(ev)
+		case engine.EventAnswer:
+			p.keep(ev.Answer)
 		case engine.EventNote:
 			p.c.log.Info("note of a turn", "session", p.s.id, "note", ev.Text)
 		}
@@ -332,23 +336,12 @@ func (p *prompt) remember() {
 		}
 		// If the process dies before this, the next prompt asks again instead of
 		// taking its text for the answer.
-		if err := p.c.setFact(ctx, s.id, waitsOption, v); err != nil {
+		_, err := p.c.change(ctx, s.id, func(t *engine.Thread) error { setOption(t, waitsOption, v); return nil })
+		if err != nil {
 			p.c.log.Warn("the session could not be stored", "session", s.id, "error", err)
 			s.waits = ""
 		}
 		s.stored = s.waits
-	}
-	s.mu.Lock()
-	wanted := s.wanted
-	if !s.unsaved {
-		wanted = nil
-	}
-	s.unsaved = false
-	s.mu.Unlock()
-	if wanted != nil {
-		if err := p.c.setFact(ctx, s.id, graphOption, wanted.graph.Name()); err != nil {
-			p.c.log.Warn("the choice of a graph could not be stored", "session", s.id, "error", err)
-		}
 	}
 }
 

@@ -15,6 +15,15 @@ import (
 type Store interface {
 	engine.Store
 
+	// Thread is a thread with its facts, without its log. engine.ErrNotFound, or
+	// engine.ErrDeleted, where there is none.
+	Thread(ctx context.Context, thread string) (engine.Thread, error)
+
+	// ChangeFacts changes the facts of a thread (Title, Mode, Options), also while
+	// somebody moves it, and gives it as it is then. It reads, changes and writes in
+	// one transaction; change may be called more than once.
+	ChangeFacts(ctx context.Context, thread string, change func(*engine.Thread) error) (engine.Thread, error)
+
 	// Create makes a thread that has no turn yet.
 	Create(ctx context.Context, t engine.Thread) error
 

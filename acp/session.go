@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,11 +28,13 @@ type session struct {
 	mu      sync.Mutex
 	active  *prompt       // the prompt that runs
 	opening chan struct{} // closed when the load or resume that runs has ended; nil: none
-	wanted  *served       // the graph that was chosen
-	unsaved bool          // wanted is not stored yet
+	setting chan struct{} // closed when the newest change of a setting is done; nil: none
+	opened  bool
+
+	telling sync.Mutex // held while told changes
+	told    settings
 
 	// Of who holds active or opening, or nobody.
-	opened  bool
 	session Session
 	thread  engine.Thread // as it was last read; its facts
 	served  *served
@@ -60,7 +61,7 @@ func (s *session) forget() {
 	defer s.c.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.active == nil && s.opening == nil && s.c.sessions[s.id] == s {
+	if s.active == nil && s.opening == nil && s.setting == nil && s.c.sessions[s.id] == s {
 		delete(s.c.sessions, s.id)
 	}
 }
@@ -82,11 +83,27 @@ func newSessionID() string {
 	return "sess_" + hex.EncodeToString(random[:])
 }
 
-func (c *client) newSession(ctx context.Context, params json.RawMessage) (any, error) {
-	p, err := ParseNewSession(params)
+func (c *client) newSession(ctx context.Context, r *Request) {
+	p, err := ParseNewSession(r.Params)
 	if err != nil {
-		return nil, err
+		_ = r.Fail(err)
+		return
 	}
+	ctx = context.WithoutCancel(ctx)
+	r.Go(func() {
+		s, err := c.create(ctx, p)
+		if err != nil {
+			c.respond(r, nil, err)
+			return
+		}
+		// First the response: a client drops updates of a session that it does not
+		// know yet.
+		c.respond(r, NewSessionResponse{SessionID: s.id, OpenSessionResponse: s.response(s.thread)}, nil)
+		s.announce(ctx)
+	})
+}
+
+func (c *client) create(ctx context.Context, p NewSessionRequest) (*session, error) {
 	c.ignored(p)
 	id := newSessionID()
 	t := engine.Thread{ID: id, Cwd: p.CWD, Roots: p.AdditionalDirectories}
@@ -97,7 +114,7 @@ func (c *client) newSession(ctx context.Context, params json.RawMessage) (any, e
 	// row of the list, which can be deleted.
 	s := c.lookup(id)
 	s.use(t)
-	return NewSessionResponse{SessionID: id, OpenSessionResponse: s.response()}, nil
+	return s, nil
 }
 
 // ignored says what of a request is not used.
@@ -143,10 +160,6 @@ func (s *Server) choice(t engine.Thread) *served {
 	return s.served[0]
 }
 
-func (s *session) response() OpenSessionResponse {
-	return OpenSessionResponse{ConfigOptions: s.c.server.options(s.served)}
-}
-
 // open handles session/load and session/resume.
 func (c *client) open(ctx context.Context, r *Request, replay bool) {
 	parse := ParseResumeSession
@@ -167,9 +180,13 @@ func (c *client) open(ctx context.Context, r *Request, replay bool) {
 		return
 	}
 	s.opening = done
+	setting := s.setting
 	s.mu.Unlock()
 	ctx = context.WithoutCancel(ctx)
 	r.Go(func() {
+		if setting != nil {
+			<-setting
+		}
 		err := s.load(ctx, p, replay)
 		s.mu.Lock()
 		s.opening = nil
@@ -183,7 +200,8 @@ func (c *client) open(ctx context.Context, r *Request, replay bool) {
 			c.respond(r, nil, err)
 			return
 		}
-		c.respond(r, s.response(), nil)
+		c.respond(r, s.response(s.thread), nil)
+		s.announce(ctx)
 	})
 }
 

@@ -159,7 +159,7 @@ func TestASessionChoosesItsGraph(t *testing.T) { // acp-cases 64
 	c := d.client(nil)
 	opened := c.Call("session/new", editor.Object{"cwd": d.dir, "mcpServers": []any{}})
 	s := opened["sessionId"].(string)
-	value := func(options any) any { return options.([]any)[0].(map[string]any)["currentValue"] }
+	value := func(options any) any { return option(options, "graph")["currentValue"] }
 	require.Equal(t, "one", value(opened["configOptions"]))
 	choose := func(v any) editor.Object { return editor.Object{"sessionId": s, "configId": "graph", "value": v} }
 	require.Equal(t, "two", value(c.Call("session/set_config_option", choose("two"))["configOptions"]))
@@ -173,7 +173,7 @@ func TestASessionChoosesItsGraph(t *testing.T) { // acp-cases 64
 	c.Says(s, "x")
 	require.Equal(t, "two\n", editor.Text(c.Log, "agent_message_chunk"))
 	require.Equal(t, -32602, c.Refused("session/set_config_option", choose("three")).Code)
-	require.Equal(t, -32602, c.Refused("session/set_config_option", editor.Object{"sessionId": s, "configId": "mode", "value": "two"}).Code)
+	require.Equal(t, -32602, c.Refused("session/set_config_option", editor.Object{"sessionId": s, "configId": "model", "value": "two"}).Code)
 	c.leave()
 	c = d.client(nil)
 	loaded := c.Call("session/load", editor.Object{"sessionId": s, "cwd": d.dir, "mcpServers": []any{}})
@@ -201,7 +201,7 @@ func TestEveryMethodThatIsAdvertisedAnswersAndNoOther(t *testing.T) { // acp-cas
 	}
 	s := c.NewSession()
 	for _, method := range []string{
-		"session/set_mode", "session/set_config_option", "session/fork", "session/cancel", "logout", "_x/y", "nothing", "session/update",
+		"session/fork", "session/cancel", "logout", "_x/y", "nothing", "session/update",
 	} {
 		require.Equal(t, -32601, c.Refused(method, editor.Object{"sessionId": s, "modeId": "m", "configId": "c", "value": "v"}).Code, method)
 	}

@@ -3,6 +3,7 @@ package acp
 import (
 	"bytes"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -140,7 +141,7 @@ func (s *story) pause(e *engine.Entry) {
 	if q.Wait != nil {
 		return // for the clock or a signal, not for a person
 	}
-	ask := &asked{question: q}
+	ask := &asked{question: q, namespace: e.Namespace}
 	s.questions[q.ID()] = ask
 	var permission *Permission
 	if len(q.Options()) > 0 {
@@ -169,6 +170,18 @@ func (s *story) pause(e *engine.Entry) {
 		call.Kind = announced.Kind // it is the call of the task, which is known already
 	}
 	ask.call, ask.options = call, permission.Options
+	if q.IsDoubt() {
+		// Whether an effect happened is asked every time.
+		ask.options = slices.Clone(ask.options)
+		for i := range ask.options {
+			switch o := &ask.options[i]; o.Kind {
+			case AllowAlways:
+				o.Kind = AllowOnce
+			case RejectAlways:
+				o.Kind = RejectOnce
+			}
+		}
+	}
 	call.Content = call.showing()
 	if s.replaying {
 		s.update(call, ToolPending)
@@ -222,7 +235,6 @@ func (s *story) answer(e *engine.Entry) {
 	if ask == nil {
 		return
 	}
-	ask.answered = true
 	c, q := ask.call, ask.question
 	if c == nil {
 		if s.replaying && len(q.Options()) == 0 {

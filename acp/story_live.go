@@ -119,6 +119,17 @@ func (s *story) offer(id string) (ask *asked, call ToolCall) {
 	return ask, call
 }
 
+// offered gives the options of a question, and the namespace that it is of.
+func (s *story) offered(id string) (options []PermissionOption, namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ask := s.questions[id]
+	if ask == nil {
+		return nil, ""
+	}
+	return ask.options, ask.namespace
+}
+
 // at gives the seq that the story has come to, if it is at this turn.
 func (s *story) at(turn int64) (seq int64, known bool) {
 	s.mu.Lock()
