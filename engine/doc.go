@@ -42,6 +42,7 @@
 //	ErrStopped       the context ended while work ran; resume goes on
 //	ErrStepLimit     the turn ran too many steps; resume grants more
 //	ErrGraphChanged  the turn began with another graph than the one at hand
+//	                 (*GraphChangedError); see Engine.AcceptGraph
 //	ErrNoStore       an interrupt without a store to keep it
 //	ErrInDoubt       given by a node: its attempt broke off
 package engine

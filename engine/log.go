@@ -40,6 +40,7 @@ const (
 	KindAnswer Kind = "answer" // one question was answered
 	KindUpdate Kind = "update" // state was edited by hand
 	KindFork   Kind = "fork"   // the thread goes on from another place
+	KindGraph  Kind = "graph"  // the turn goes on with a changed graph, on somebody's word
 	KindEnd    Kind = "end"    // the turn ended, and no step ended it
 	KindPrune  Kind = "prune"  // payloads were removed: of old turns, or of one entry by hand
 )
@@ -76,7 +77,7 @@ type Entry struct {
 // fields are set follows from the kind.
 type Payload struct {
 	Ops   []Op         `json:"ops,omitempty"`   // input, step, update: how the state changed
-	Input *InputRecord `json:"input,omitempty"` // input
+	Input *InputRecord `json:"input,omitempty"` // input, fork, graph
 	// Routes of a step with gates behind its nodes: task -> where it leads. The
 	// arrivals and debts beside it are then those before the step.
 	Routes    map[string][]string  `json:"routes,omitempty"`
@@ -95,7 +96,7 @@ type Payload struct {
 	Shown     map[string][]Shown   `json:"shown,omitempty"`   // step: task -> what it showed
 	Usage     *Usage               `json:"usage,omitempty"`   // step, update, fork: what the turn used up to here
 	Ran       map[string]any       `json:"ran,omitempty"`     // step, end: task -> what it resolved to, unless its gate's question says so
-	Edit      *EditRecord          `json:"edit,omitempty"`    // update, fork, prune
+	Edit      *EditRecord          `json:"edit,omitempty"`    // update, fork, graph, prune
 	State     map[string]any       `json:"state,omitempty"`   // fork, prune: the whole state
 	From      string               `json:"from,omitempty"`    // fork, prune: THREAD@SEQ that the state is of
 	Pruned    int64                `json:"pruned,omitempty"`  // prune: inputs, steps and edits up to this entry lose their payload

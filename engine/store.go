@@ -178,8 +178,8 @@ type View struct {
 	// OutsideStep is the step number at the last event from outside in this
 	// turn (input, answer, update, fork, end): the step limit counts from it.
 	OutsideStep int64
-	// MaxSteps is the step limit of this turn, and InputSeq the entry that began
-	// it: its input, or a fork.
+	// MaxSteps is the step limit of this turn, and InputSeq the entry that says
+	// how it began: its input, a fork, or a changed graph that was accepted.
 	MaxSteps int
 	InputSeq int64
 }

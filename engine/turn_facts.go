@@ -11,16 +11,20 @@ func (e *Engine) graphOf(ctx context.Context, t Thread) (*Graph, error) {
 	if e.graph != nil && e.graph.fingerprint == t.Graph {
 		return e.graph, nil
 	}
-	if e.o.Load == nil {
-		name := "no graph"
-		if e.graph != nil {
-			name = "graph " + e.graph.name
-		}
-		return nil, fmt.Errorf("thread %s: its turn began with graph %s (%.12s), and this engine has %s: %w", t.ID, t.GraphName, t.Graph, name, ErrGraphChanged)
-	}
 	definition, err := e.store.Graph(ctx, t.Graph)
 	if err != nil {
 		return nil, fmt.Errorf("graph %.12s of thread %s: %w", t.Graph, t.ID, err)
+	}
+	if e.o.Load == nil {
+		refused := &GraphChangedError{Thread: t.ID, Graph: t.GraphName}
+		if e.graph != nil {
+			change, err := newGraphChange(definition, e.graph)
+			if err != nil {
+				return nil, fmt.Errorf("graph %s of thread %s: %w", t.GraphName, t.ID, err)
+			}
+			refused.Changes = change.lines
+		}
+		return nil, refused
 	}
 	g, err := e.o.Load(t.GraphName, definition)
 	if err != nil {

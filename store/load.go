@@ -38,7 +38,7 @@ func (t *turnFacts) note(e *engine.Entry, seq int64) {
 		return
 	}
 	switch e.Kind {
-	case engine.KindInput, engine.KindFork:
+	case engine.KindInput, engine.KindFork, engine.KindGraph:
 		t.maxSteps, t.inputSeq = 0, seq
 		if e.Payload.Input != nil {
 			t.maxSteps = e.Payload.Input.MaxSteps

@@ -116,7 +116,7 @@ func (p *plan) row(r *entryRow, e *engine.Entry, seq int64, prev []byte) error {
 
 func checkEntry(e *engine.Entry) error {
 	switch e.Kind {
-	case engine.KindInput, engine.KindStep, engine.KindUpdate, engine.KindFork, engine.KindEnd, engine.KindPrune:
+	case engine.KindInput, engine.KindStep, engine.KindUpdate, engine.KindFork, engine.KindGraph, engine.KindEnd, engine.KindPrune:
 	case engine.KindPause:
 		if e.Payload.Question == nil || e.Payload.Interrupt == nil {
 			return fmt.Errorf("%w: a pause asks a question", engine.ErrInvalid)

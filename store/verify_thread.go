@@ -218,7 +218,7 @@ func (v *verifier) fold(ctx context.Context, e *engine.Entry) error {
 			return err
 		}
 		switch e.Kind {
-		case engine.KindInput, engine.KindFork:
+		case engine.KindInput, engine.KindFork, engine.KindGraph:
 			v.graph = e.Payload.Input
 		}
 	}
@@ -424,7 +424,7 @@ func (v *verifier) original(r *entryRow) (was, column string) {
 			column, was = name, fmt.Sprintf("%v", show)
 		}
 	}
-	for _, kind := range []engine.Kind{engine.KindInput, engine.KindStep, engine.KindPause, engine.KindAnswer, engine.KindUpdate, engine.KindFork, engine.KindEnd, engine.KindPrune} {
+	for _, kind := range []engine.Kind{engine.KindInput, engine.KindStep, engine.KindPause, engine.KindAnswer, engine.KindUpdate, engine.KindFork, engine.KindGraph, engine.KindEnd, engine.KindPrune} {
 		try("kind", func(c *entryRow) { c.Kind = string(kind) }, kind)
 	}
 	for _, status := range []engine.Status{engine.Running, engine.Paused, engine.Sleeping, engine.Done, engine.Rejected, engine.Failed, engine.Cancelled} {
