@@ -110,7 +110,7 @@ func (r *run) acceptGraph(ctx context.Context, by By) (*Turn, error) {
 	r.apply(changed)
 	entry := &Entry{
 		Kind: KindGraph, Status: r.thread.Status, Step: r.head.Step, Actor: or(by.Actor, osUser()),
-		Payload: Payload{Ops: g.stored(ops), Input: &record, Edit: by.record(), Notes: change.lines},
+		Payload: Payload{Ops: g.stored(ops), Input: &record, Edit: by.Record(), Notes: change.lines},
 	}
 	if owner := r.thread.Owner; owner != nil && !owner.Alive {
 		r.take = TakeFree

@@ -88,6 +88,14 @@ func TestAChangedGraphIsRefusedWithWhatChangedUntilSomebodyAcceptsIt(t *testing.
 
 	_, err = e.AcceptGraph(t.Context(), "t", engine.By{})
 	require.ErrorIs(t, err, engine.ErrInvalid, "the turn is over")
+
+	// Its payload can be removed like any other, and nothing behind it is lost.
+	_, err = b.store.Redact(t.Context(), engine.CheckpointID("t", view.Head.Seq), engine.By{Actor: "ada"})
+	require.NoError(t, err)
+	b.verify()
+	view, err = e.State(t.Context(), "t", 0)
+	require.NoError(t, err)
+	require.Equal(t, engine.State(view.State), turn.State)
 	_, err = b.engine(b.compile(b.asksBeside())).AcceptGraph(t.Context(), "nobody", engine.By{})
 	require.ErrorIs(t, err, engine.ErrNotFound)
 	b.verify()

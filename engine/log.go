@@ -52,6 +52,10 @@ func (k Kind) MovesBase() bool {
 	return k == KindInput || k == KindStep || k == KindUpdate || k == KindFork
 }
 
+// ChangesState reports whether an entry of this kind may change channels, so
+// that later states need its payload.
+func (k Kind) ChangesState() bool { return k.MovesBase() || k == KindGraph }
+
 // Entry is one row of a thread's log. The writer gives Kind, Status, Turn,
 // Step, Tasks, Next, Actor, At and Payload; the store gives Seq, Base, Parent
 // (unless set) and Hash.

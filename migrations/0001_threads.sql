@@ -52,7 +52,7 @@ CREATE TABLE checkpoints (
 CREATE UNIQUE INDEX checkpoints_place ON checkpoints (no, seq);
 
 -- Where turns begin, and what holds a whole state: few rows of many.
-CREATE INDEX checkpoints_turns ON checkpoints (no, seq) WHERE ns = '' AND kind IN ('input', 'fork', 'prune');
+CREATE INDEX checkpoints_turns ON checkpoints (no, seq) WHERE ns = '' AND kind IN ('input', 'fork', 'graph', 'prune');
 
 -- A part of a thread's whole state at a seq: a cache that may be dropped at any time.
 CREATE TABLE snapshots (

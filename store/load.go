@@ -141,7 +141,7 @@ func (l *loaded) fold(r *entryRow, e *engine.Entry) error {
 	if e.Namespace != "" {
 		return nil // a subgraph has a state of its own
 	}
-	if e.Removed && e.Kind.MovesBase() {
+	if e.Removed && e.Kind.ChangesState() {
 		return fmt.Errorf("state of thread %s: the payload of entry %d is needed for it: %w", l.row.ThreadID, e.Seq, ErrRemoved)
 	}
 	if err := engine.Fold(l.view.State, &e.Payload, e.Kind); err != nil {

@@ -76,7 +76,7 @@ func (s *Store) redact(ctx context.Context, checkpoint string, by engine.By) (Pr
 		if err != nil {
 			return err
 		}
-		if stateful := target.Kind.MovesBase() && target.Namespace == "" || target.Payload.State != nil; stateful && whole < seq {
+		if stateful := target.Kind.ChangesState() && target.Namespace == "" || target.Payload.State != nil; stateful && whole < seq {
 			e.Payload.State, e.Payload.From = l.view.State, engine.CheckpointID(thread, head)
 		}
 		out.Entries = 1

@@ -206,7 +206,7 @@ func (v *verifier) fold(ctx context.Context, e *engine.Entry) error {
 		if e.Kind == engine.KindFork && !e.Removed {
 			v.state = make(map[string]any)
 		}
-		if e.Removed && e.Kind.MovesBase() {
+		if e.Removed && e.Kind.ChangesState() {
 			v.state = nil
 		}
 		if v.state != nil {

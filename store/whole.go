@@ -21,7 +21,7 @@ type whole struct {
 
 // wholeRows chooses by the index checkpoints_turns, whose condition has to
 // be repeated word by word.
-const wholeRows = ` FROM checkpoints WHERE no = ? AND ns = '' AND kind IN ('input', 'fork', 'prune')`
+const wholeRows = ` FROM checkpoints WHERE no = ? AND ns = '' AND kind IN ('input', 'fork', 'graph', 'prune')`
 
 // wholeState gives the newest whole state up to seq, nil if the log holds none.
 func (s *Store) wholeState(ctx context.Context, tx *sqlx.Tx, row *threadRow, seq int64) (*whole, error) {
@@ -29,7 +29,7 @@ func (s *Store) wholeState(ctx context.Context, tx *sqlx.Tx, row *threadRow, seq
 		Seq  int64  `db:"seq"`
 		Kind string `db:"kind"`
 	}
-	err := tx.SelectContext(ctx, &rows, `SELECT seq, kind`+wholeRows+` AND kind <> 'input' AND payload IS NOT NULL ORDER BY seq DESC`, row.No)
+	err := tx.SelectContext(ctx, &rows, `SELECT seq, kind`+wholeRows+` AND kind IN ('fork', 'prune') AND payload IS NOT NULL ORDER BY seq DESC`, row.No)
 	if err != nil {
 		return nil, fmt.Errorf("read thread %s: %w", row.ThreadID, err)
 	}
@@ -128,6 +128,6 @@ func (s *Store) turnAt(ctx context.Context, tx *sqlx.Tx, row *threadRow, seq int
 	if err := note(`SELECT seq` + wholeRows + ` AND kind <> 'prune' AND seq <= ? ORDER BY seq DESC LIMIT 1`); err != nil {
 		return facts, err
 	}
-	err := note(`SELECT seq FROM checkpoints WHERE no = ? AND seq <= ? AND ns = '' AND kind IN ('input', 'fork', 'answer', 'update', 'end') ORDER BY seq DESC LIMIT 1`)
+	err := note(`SELECT seq FROM checkpoints WHERE no = ? AND seq <= ? AND ns = '' AND kind IN ('input', 'fork', 'graph', 'answer', 'update', 'end') ORDER BY seq DESC LIMIT 1`)
 	return facts, err
 }
