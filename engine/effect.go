@@ -81,14 +81,14 @@ func (t *Task) effect(ctx context.Context, key string, policy OnCrash, fn func(c
 	}
 	// If the process dies from here until the result is stored, the intent
 	// without a result is what the next process finds.
-	if err := failpoint.HitIn("engine.effect.before", t.thread.ID); err != nil {
+	if err := failpoint.HitIn("engine.effect.before", t.run.thread.ID); err != nil {
 		return nil, err
 	}
 	v, err := fn(ctx)
 	if err != nil {
 		return nil, t.broke(ctx, key, policy, err)
 	}
-	if err := failpoint.HitIn("engine.effect.after", t.thread.ID); err != nil {
+	if err := failpoint.HitIn("engine.effect.after", t.run.thread.ID); err != nil {
 		return nil, err
 	}
 	raw, err := value.Marshal(v)

@@ -70,8 +70,10 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (failed func() (*Turn, err
 	for _, note := range entry.Payload.Notes {
 		r.emit(Event{Type: EventNote, Text: note})
 	}
-	r.emit(Event{Type: EventStep, Seq: entry.Seq, Entry: entry, Step: entry.Step, Status: r.thread.Status})
-	r.questionEvents(entries)
+	if r.heard() {
+		r.emit(Event{Type: EventStep, Seq: entry.Seq, Entry: entry, Step: entry.Step, Status: r.thread.Status})
+		r.questionEvents(entries)
+	}
 	return nil
 }
 

@@ -22,11 +22,9 @@ func (r *run) newTask(id string, base *Entry, p *plan) *Task {
 }
 
 func (r *run) fillTask(t *Task, id string, base *Entry, p *plan) {
-	*t = Task{
-		id: id, node: r.graph.nodes[nodeOf(id)], graph: r.graph, depth: r.depth, thread: r.thread, base: base.Seq,
-		turn: base.Turn, step: base.Step + 1, state: State(r.state),
-		store: r, emit: r.emit, now: r.e.now, host: r.e.o.Host, before: r.usage(),
-	}
+	t.id, t.node, t.run = id, r.graph.nodes[nodeOf(id)], r
+	t.base, t.turn, t.step = base.Seq, base.Turn, base.Step+1
+	t.state, t.before = State(r.state), r.usage()
 	if input, sent := base.Payload.Sends[id]; sent {
 		t.state = maps.Clone(t.state)
 		maps.Copy(t.state, input)
@@ -60,7 +58,7 @@ func (r *run) fillTask(t *Task, id string, base *Entry, p *plan) {
 
 // runTask runs a node once and sorts out how it went.
 func (r *run) runTask(o *outcome) {
-	t := o.task
+	t := &o.task
 	if t.node == nil {
 		o.err = fmt.Errorf("there is no node %q in graph %s", nodeOf(t.id), r.graph.name)
 		return
@@ -72,19 +70,21 @@ func (r *run) runTask(o *outcome) {
 		return
 	}
 	var began time.Time
-	if r.e.o.Events != nil {
+	if r.heard() {
 		began = r.e.o.Clock.Now()
 	}
 	output, err := r.attempt(t)
 	elapsed := func() time.Duration { return r.e.o.Clock.Now().Sub(began) }
-	var storeErr storeError
 	t.mu.Lock()
 	question, failure := t.question, t.failure
 	t.mu.Unlock()
+	for _, err := range [...]error{err, failure} {
+		if lost, ok := errors.AsType[storeError](err); ok {
+			o.err = lost
+			return
+		}
+	}
 	switch {
-	case errors.As(err, &storeErr) || errors.As(failure, &storeErr):
-		o.err = storeErr
-		return
 	case failure != nil:
 		err = failure
 	case question != nil:
@@ -104,7 +104,9 @@ func (r *run) runTask(o *outcome) {
 	o.refused = t.refused
 	switch {
 	case err == nil:
-		r.emit(Event{Type: EventTaskFinished, Step: t.step, Task: t.id, Node: t.node.name, Writes: o.output.Writes, Elapsed: elapsed()})
+		if r.heard() {
+			r.emit(Event{Type: EventTaskFinished, Step: t.step, Task: t.id, Node: t.node.name, Writes: o.output.Writes, Elapsed: elapsed()})
+		}
 	case r.ctx.Err() != nil:
 		o.aborted, o.ops = true, nil
 	default:
@@ -169,7 +171,9 @@ func (r *run) runNode(ctx context.Context, t *Task) (output Output, err error) {
 			return t.settled(done.Value)
 		}
 	}
-	r.emit(Event{Type: EventTaskStarted, Step: t.step, Task: t.id, Node: t.node.name, Resolved: t.resolved})
+	if r.heard() {
+		r.emit(Event{Type: EventTaskStarted, Step: t.step, Task: t.id, Node: t.node.name, Resolved: t.resolved})
+	}
 	// If the process dies while the node runs, a node that guards its work
 	// left an intent without a result; any other runs again.
 	if err := failpoint.HitIn("engine.node.before", r.thread.ID); err != nil {

@@ -11,9 +11,8 @@ import (
 // outcome is how one task of a step went. Exactly one of ops (with routes to
 // come), question, err and aborted tells.
 type outcome struct {
-	taskRoom  Task // in one piece with the outcome
-	opRoom    [1]Op
-	task      *Task
+	task      Task
+	opRoom    [1]Op  // of a task with one write
 	output    Output // normalized
 	ops       []Op
 	questions []pending
@@ -184,7 +183,7 @@ func (o *outcome) check(g *Graph, output Output) error {
 			return fmt.Errorf("goto %q: it is a join, which does not wait for %s", to, o.task.node.name)
 		}
 	}
-	if output.GotoParent != nil && o.task.depth == 0 {
+	if output.GotoParent != nil && o.task.run.depth == 0 {
 		return errors.New("goto parent: this graph is no subgraph, it has no parent")
 	}
 	if len(output.Sends) > MaxSends {

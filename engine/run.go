@@ -31,11 +31,10 @@ type run struct {
 	before Usage          // of a subgraph: what the turn used before its visit
 
 	// Room that one step after the other uses.
-	changed    changes
-	index      map[string][]Result // while a step's tasks are made
-	one        [1]*outcome
-	oneMissing [1]*outcome
-	oneEntry   [1]*Entry
+	changed  changes
+	index    map[string][]Result // while a step's tasks are made
+	one      [1]*outcome
+	oneEntry [1]*Entry
 
 	// Of the root alone; mu guards them while tasks run.
 	mu       sync.Mutex
@@ -98,8 +97,12 @@ func (r *run) close() error {
 	return r.log.Close()
 }
 
+// heard reports whether anybody listens to events. Those of every step are not
+// even made if nobody does.
+func (r *run) heard() bool { return r.e.o.Events != nil }
+
 func (r *run) emit(ev Event) {
-	if r.e.o.Events == nil {
+	if !r.heard() {
 		return
 	}
 	r.root.events.Lock()
@@ -253,23 +256,8 @@ func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) 
 		root.number(entries)
 	} else {
 		c.Leave, c.Entries, c.Results = leave, entries, results
-		if !root.held {
-			c.Take = root.take
-		}
-		if err := root.log.Commit(context.WithoutCancel(root.context()), &c); err != nil {
-			return storeError{err}
-		}
-		if leave != LeaseMoving {
-			root.refresh()
-		}
-		if c.Take != TakeNone || root.held {
-			root.held, root.lease = leave != LeaseFree, leave
-		}
-		if r == root {
-			root.thread = root.log.View().Thread
-			root.seq = root.thread.Head
-		} else {
-			root.seq = entries[len(entries)-1].Seq
+		if err := r.store(c); err != nil {
+			return err
 		}
 	}
 	for _, entry := range entries {
@@ -277,6 +265,30 @@ func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) 
 	}
 	root.results = append(root.results, results...)
 	root.signals = slices.DeleteFunc(root.signals, func(s Signal) bool { return slices.Contains(c.Consume, s.ID) })
+	return nil
+}
+
+// store makes a commit in the store. The caller holds root.mu.
+func (r *run) store(c Commit) error {
+	root := r.root
+	if !root.held {
+		c.Take = root.take
+	}
+	if err := root.log.Commit(context.WithoutCancel(root.context()), &c); err != nil {
+		return storeError{err}
+	}
+	if c.Leave != LeaseMoving {
+		root.refresh()
+	}
+	if c.Take != TakeNone || root.held {
+		root.held, root.lease = c.Leave != LeaseFree, c.Leave
+	}
+	if r == root {
+		root.thread = root.log.View().Thread
+		root.seq = root.thread.Head
+	} else {
+		root.seq = c.Entries[len(c.Entries)-1].Seq
+	}
 	return nil
 }
 

@@ -108,7 +108,7 @@ func (t *Task) say(kind ShownKind, id, piece string) {
 	offset := len(s.Text)
 	s.Text += piece
 	t.mu.Unlock()
-	t.emit(Event{Type: EventShown, Task: t.id, Node: t.node.name, Offset: offset, Shown: &Shown{Kind: kind, ID: id, Text: piece}})
+	t.run.emit(Event{Type: EventShown, Task: t.id, Node: t.node.name, Offset: offset, Shown: &Shown{Kind: kind, ID: id, Text: piece}})
 }
 
 // Show shows a tool call, or how far the one of this id is now.
@@ -128,7 +128,7 @@ func (t *Task) Show(id string, c Call) error {
 	}
 	t.shownAs(ShownCall, id).Call = &c
 	t.mu.Unlock()
-	t.emit(Event{Type: EventShown, Task: t.id, Node: t.node.name, Shown: &Shown{Kind: ShownCall, ID: id, Call: &c}})
+	t.run.emit(Event{Type: EventShown, Task: t.id, Node: t.node.name, Shown: &Shown{Kind: ShownCall, ID: id, Call: &c}})
 	return nil
 }
 
@@ -155,7 +155,7 @@ func (t *Task) Use(u Usage) {
 	t.used = t.used.plus(u)
 	total := t.before.plus(t.used)
 	t.mu.Unlock()
-	t.emit(Event{Type: EventUsage, Task: t.id, Node: t.node.name, Usage: &total})
+	t.run.emit(Event{Type: EventUsage, Task: t.id, Node: t.node.name, Usage: &total})
 }
 
 // Usage is what the turn has used, up to this task and with it. What tasks of

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
@@ -21,24 +23,24 @@ func (r *run) step(p plan) (*Turn, error) {
 
 // tasks runs the tasks of a step that have no stored result.
 func (r *run) tasks(p plan) []*outcome {
-	// A step of one task, which is most of them, uses the room in r.
-	outcomes, missing := r.one[:0], r.oneMissing[:0]
+	outcomes := r.one[:0] // a step of one task, which is most of them, uses the room in r
 	if len(p.tasks) > 1 {
-		outcomes, missing = make([]*outcome, 0, len(p.tasks)), nil
-	}
-	if len(p.tasks) > 1 {
+		outcomes = make([]*outcome, 0, len(p.tasks))
 		r.index = r.byTask()
 	}
-	for _, id := range p.tasks {
-		o := new(outcome)
-		o.task = &o.taskRoom
-		r.fillTask(o.task, id, r.base(), &p)
+	rooms := make([]outcome, len(p.tasks))
+	restored := false
+	for i, id := range p.tasks {
+		o := &rooms[i]
+		r.fillTask(&o.task, id, r.base(), &p)
+		restored = r.restore(o) || restored
 		outcomes = append(outcomes, o)
-		if !r.restore(o) {
-			missing = append(missing, o)
-		}
 	}
 	r.index = nil
+	missing := outcomes
+	if restored {
+		missing = slices.DeleteFunc(slices.Clone(outcomes), func(o *outcome) bool { return o.stored })
+	}
 	r.runTasks(missing)
 	return outcomes
 }
@@ -48,6 +50,9 @@ func (r *run) tasks(p plan) []*outcome {
 func (r *run) byTask() map[string][]Result {
 	r.root.mu.Lock()
 	defer r.root.mu.Unlock()
+	if len(r.root.results) == 0 {
+		return nil
+	}
 	index := map[string][]Result{}
 	for _, res := range r.root.results {
 		if res.Base == r.base().Seq {
@@ -73,63 +78,64 @@ func (r *run) stored(base int64, task string) []Result {
 	return out
 }
 
-// runTasks runs tasks side by side, at most MaxConcurrency at once. A single
-// one runs on the caller's goroutine. After a failure those that wait for a
-// place do not start.
+// runTasks runs tasks side by side, at most MaxConcurrency at once. The caller's
+// goroutine is one of those that run them: a single task needs no other.
 func (r *run) runTasks(tasks []*outcome) {
 	if len(tasks) == 1 {
 		r.runTask(tasks[0])
 		return
 	}
-	var (
-		wg     sync.WaitGroup
-		mu     sync.Mutex
-		failed bool
-		left   = len(tasks)
-		places = make(chan struct{}, r.e.o.MaxConcurrency)
-	)
-	for i, o := range tasks {
-		places <- struct{}{}
-		mu.Lock()
-		// Those that find a place at once start, however fast a sibling fails:
-		// which ones run is no matter of luck.
-		stop := failed && i >= cap(places)
-		mu.Unlock()
-		if stop || r.ctx.Err() != nil {
+	b := &batch{run: r, tasks: tasks, places: min(len(tasks), r.e.o.MaxConcurrency)}
+	b.left.Store(int64(len(tasks)))
+	for range b.places - 1 {
+		b.wait.Go(b.work)
+	}
+	b.work()
+	b.wait.Wait()
+}
+
+// batch is tasks that run side by side. It has as many goroutines as places, so
+// that a task waits for no other as long as there is a place; each goes from one
+// task to the next.
+type batch struct {
+	run    *run
+	tasks  []*outcome
+	places int
+	wait   sync.WaitGroup
+	next   atomic.Int64 // index of the task that is to start next
+	left   atomic.Int64 // tasks that did not end yet
+	failed atomic.Bool
+}
+
+func (b *batch) work() {
+	for i := int(b.next.Add(1)) - 1; i < len(b.tasks); i = int(b.next.Add(1)) - 1 {
+		o := b.tasks[i]
+		// After a failure those that waited for a place do not start. Those that
+		// found one at once do, however fast a sibling fails: which ones run is no
+		// matter of luck.
+		if (i >= b.places && b.failed.Load()) || b.run.ctx.Err() != nil {
 			o.aborted = true
-			<-places
-			mu.Lock()
-			left--
-			mu.Unlock()
+			b.left.Add(-1)
 			continue
 		}
-		wg.Add(1)
-		go func() {
-			defer func() { <-places; wg.Done() }()
-			r.runTask(o)
-			mu.Lock()
-			left--
-			last := left == 0
-			// What an error handler takes over is no failure of the step.
-			failed = failed || (o.err != nil && !o.hasHandler())
-			mu.Unlock()
-			// The last one rides in the step's own commit.
-			if o.ops != nil && !last {
-				r.storeOutcome(o)
-				if o.err != nil { // the store failed, or the thread is somebody else's now
-					mu.Lock()
-					failed = true
-					mu.Unlock()
-				}
-			}
-		}()
+		b.run.runTask(o)
+		// The last one rides in the step's own commit.
+		if last := b.left.Add(-1) == 0; o.ops != nil && !last {
+			b.run.storeOutcome(o)
+		}
+		// What an error handler takes over is no failure of the step.
+		if o.err != nil && (!o.hasHandler() || errors.As(o.err, new(storeError))) {
+			b.failed.Store(true)
+		}
 	}
-	wg.Wait()
 }
 
 // storeOutcome stores the result of a task whose siblings still run, so that
 // it is not run again whatever becomes of them.
 func (r *run) storeOutcome(o *outcome) {
+	if r.log == nil {
+		return
+	}
 	if err := r.put(r.ctx, o.result(r.graph)); err != nil {
 		o.err = storeError{err}
 		return

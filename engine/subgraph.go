@@ -233,7 +233,7 @@ func (c *run) exports(t *Task) Output {
 	if u := c.base().Payload.Usage; u != nil {
 		t.used = *u
 	}
-	_, outputs := t.node.Subgraph.channels(t.graph)
+	_, outputs := t.node.Subgraph.channels(t.run.graph)
 	c.root.mu.Lock()
 	entries := slices.Clone(c.root.children[c.ns])
 	c.root.mu.Unlock()

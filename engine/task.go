@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/holdfast-agent/holdfast/internal/value"
 	"github.com/holdfast-agent/holdfast/interrupt"
@@ -32,19 +31,13 @@ type Task struct {
 	id       string
 	ctx      taskContext
 	node     *node
-	graph    *Graph
-	depth    int // of the subgraph that it is in
-	thread   Thread
+	run      *run // that it is a part of
 	base     int64
 	turn     int64
 	step     int64
 	state    State
 	gate     *interrupt.Answer
 	resolved any
-	store    putter
-	emit     func(Event)
-	now      func() time.Time
-	host     Host
 	handles  *Failure // the failure that led here
 	short    error    // it is a join that ran out of time with too few arrivals
 
@@ -63,11 +56,6 @@ type Task struct {
 	before   Usage         // by the turn before it
 	alive    chan struct{} // signs of life, for the idle timeout
 	over     bool          // the node returned: whoever still holds the task changes nothing
-}
-
-// putter stores results of a task while it runs.
-type putter interface {
-	put(ctx context.Context, r Result) error
 }
 
 // asked is a question of a base with its answer, as the log has them.
@@ -107,7 +95,7 @@ func (t *Task) ID() string { return t.id }
 func (t *Task) Node() string { return t.node.name }
 
 // Thread is the id of the thread.
-func (t *Task) Thread() string { return t.thread.ID }
+func (t *Task) Thread() string { return t.run.thread.ID }
 
 // Turn and Step say where in the thread the task runs.
 func (t *Task) Turn() int64 { return t.turn }
@@ -120,23 +108,23 @@ func (t *Task) Step() int64 { return t.step }
 func (t *Task) Base() int64 { return t.base }
 
 // Cwd is the folder where the thread was started; empty if it has none.
-func (t *Task) Cwd() string { return t.thread.Cwd }
+func (t *Task) Cwd() string { return t.run.thread.Cwd }
 
 // Roots are the folders that the task's files lie in: the thread's own folder
 // and the further ones of its session.
 func (t *Task) Roots() []string {
-	if t.thread.Cwd == "" {
-		return t.thread.Roots
+	if t.run.thread.Cwd == "" {
+		return t.run.thread.Roots
 	}
-	return append([]string{t.thread.Cwd}, t.thread.Roots...)
+	return append([]string{t.run.thread.Cwd}, t.run.thread.Roots...)
 }
 
 // Host is what the surroundings of the turn offer; never nil.
 func (t *Task) Host() Host {
-	if t.host == nil {
-		return NoHost{}
+	if host := t.run.e.o.Host; host != nil {
+		return host
 	}
-	return t.host
+	return NoHost{}
 }
 
 // Get is the value of a channel as the step began. It must not be changed; to
@@ -173,7 +161,7 @@ func (t *Task) Print(text string) {
 	if over {
 		return
 	}
-	t.emit(Event{Type: EventOutput, Task: t.id, Node: t.node.name, Text: text})
+	t.run.emit(Event{Type: EventOutput, Task: t.id, Node: t.node.name, Text: text})
 }
 
 // Report emits an event of the node's own, for whoever listens. It is not stored.
@@ -187,7 +175,7 @@ func (t *Task) Report(name string, v any) error {
 	over := t.over
 	t.mu.Unlock()
 	if !over {
-		t.emit(Event{Type: EventCustom, Task: t.id, Node: t.node.name, Text: name, Value: v})
+		t.run.emit(Event{Type: EventCustom, Task: t.id, Node: t.node.name, Text: name, Value: v})
 	}
 	return nil
 }
@@ -196,7 +184,7 @@ func (t *Task) Report(name string, v any) error {
 // key: the same after a crash and for every attempt, and of no other task.
 func (t *Task) IdempotencyKey(key string) string {
 	h := sha256.New()
-	for _, part := range []string{t.thread.ID, strconv.FormatInt(t.base, 10), t.id, key} {
+	for _, part := range []string{t.run.thread.ID, strconv.FormatInt(t.base, 10), t.id, key} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
@@ -321,7 +309,7 @@ func (t *Task) newQuestion(a Ask, ordinal int) (*interrupt.Question, error) {
 		if _, err := q.Check(interrupt.Answer{Value: def}); err != nil {
 			return nil, fmt.Errorf("default answer of a question with a deadline: %w", err)
 		}
-		at := t.now().Add(a.Deadline)
+		at := t.run.e.now().Add(a.Deadline)
 		q.Deadline, q.Default = &at, def
 	}
 	return q, q.Seal(t.base)
@@ -353,7 +341,7 @@ func (t *Task) put(ctx context.Context, kind ResultKind, key string, raw []byte)
 		return t.tooLate()
 	}
 	r := Result{Task: t.id, N: t.nextN(), Kind: kind, Key: key, Value: raw}
-	if err := t.store.put(ctx, r); err != nil {
+	if err := t.run.put(ctx, r); err != nil {
 		return t.fail(fmt.Errorf("store %s of task %s: %w", kind, t.id, err))
 	}
 	t.results = append(t.results, r)

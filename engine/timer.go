@@ -13,7 +13,7 @@ import (
 // top and Sleep returns nil.
 func (t *Task) Sleep(d time.Duration) error {
 	return t.await(interrupt.Timer, fmt.Sprintf("%s to pass", d), func() *interrupt.Question {
-		until := t.now().Add(d)
+		until := t.run.e.now().Add(d)
 		return &interrupt.Question{Wait: &interrupt.Wait{Until: &until}}
 	}, nil)
 }
@@ -38,7 +38,7 @@ func (t *Task) AwaitSignal(name string, timeout time.Duration) (v any, came bool
 	err = t.await(interrupt.Signal, what, func() *interrupt.Question {
 		q := &interrupt.Question{Wait: &interrupt.Wait{Signal: name}}
 		if timeout > 0 {
-			at := t.now().Add(timeout)
+			at := t.run.e.now().Add(timeout)
 			q.Deadline = &at
 		}
 		return q
