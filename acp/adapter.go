@@ -2,6 +2,7 @@ package acp
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/holdfast-agent/holdfast/engine"
@@ -183,6 +184,19 @@ func (a *Adapter) input(graph *engine.Graph, blocks []ContentBlock, session Sess
 	values, err = guarded("SessionState", func() (engine.Values, error) { return a.SessionState(blocks, session) })
 	if err != nil {
 		return "", nil, err
+	}
+	if c, behind, ok := graph.Command(text); ok {
+		// What the command writes stands in the place of the text.
+		given, err := guarded("command /"+c.Name, func() (engine.Values, error) { return c.Input(behind) })
+		if err != nil {
+			return "", nil, err
+		}
+		rest := values
+		values = engine.Values{}
+		maps.Copy(values, rest)
+		delete(values, a.InputChannel)
+		delete(values, messagesChannel)
+		maps.Copy(values, given)
 	}
 	kept := engine.Values{}
 	for channel, v := range values {

@@ -178,8 +178,9 @@ func setOption(t *engine.Thread, name string, v any) {
 
 // settings is what a client knows of the settings of a session.
 type settings struct {
-	mode    string
-	options []byte
+	mode     string
+	options  []byte
+	commands []byte
 }
 
 // response tells the settings of a session that is opened.
@@ -211,4 +212,5 @@ func (s *session) announce(ctx context.Context) {
 		s.told.options = text
 		s.c.notify(s.id, ConfigOptionUpdate{ConfigOptions: options})
 	}
+	s.tellCommands(t)
 }

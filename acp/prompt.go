@@ -126,6 +126,10 @@ func (p *prompt) run() (StopReason, error) {
 	if err := p.prepare(); err != nil {
 		return "", err
 	}
+	if done, err := p.slash(); done {
+		p.remember()
+		return StopEndTurn, err
+	}
 	reason, err := p.turns()
 	why := "The question is still open."
 	if p.quit.Load() {

@@ -89,7 +89,7 @@ func NewServer(config Config) (*Server, error) {
 		if config.Adapter != nil {
 			adapter = config.Adapter(graph)
 		}
-		if err := adapter.Fits(graph); err != nil {
+		if err := errors.Join(adapter.Fits(graph), fitsCommands(graph)); err != nil {
 			return nil, err
 		}
 		s.served = append(s.served, &served{graph, adapter.For(graph)})

@@ -59,6 +59,13 @@ func canonicalForm(g *Graph) ([]byte, error) {
 	if len(g.after) > 0 {
 		doc["interrupt_after"] = canonicalGates(g.after)
 	}
+	if len(g.commands) > 0 {
+		list := make([]any, len(g.commands))
+		for i, command := range g.commands {
+			list[i] = command.canonical()
+		}
+		doc["commands"] = list
+	}
 	b, err := value.Marshal(doc)
 	if err != nil {
 		return nil, fmt.Errorf("the graph cannot be written as JSON: %w", err)

@@ -18,11 +18,12 @@ type Graph struct {
 	entries     []string
 	before      map[string]Gate
 	after       map[string]Gate
-	ephemeral   bool     // a channel is
-	joins       bool     // a node is a join
-	timeouts    bool     // a join has a timeout
-	roams       bool     // a node may lead elsewhere than its edges say
-	lenient     bool     // as Definition.Lenient
+	ephemeral   bool // a channel is
+	joins       bool // a node is a join
+	timeouts    bool // a join has a timeout
+	roams       bool // a node may lead elsewhere than its edges say
+	lenient     bool // as Definition.Lenient
+	commands    []SlashCommand
 	retry       *Retry   // of nodes without one of their own
 	effects     *Effects // of all nodes together; nil: unknown
 	warnings    []Problem
@@ -132,6 +133,7 @@ func Compile(d Definition) (*Graph, error) {
 	c.compileBarriers()
 	c.compileGates("interrupt_before", d.InterruptBefore, c.g.before)
 	c.compileGates("interrupt_after", d.InterruptAfter, c.g.after)
+	c.compileCommands()
 	c.checkReach()
 	c.checkEffects()
 	c.g.warnings = append(slices.Clone(d.Warnings), c.g.warnings...)

@@ -25,6 +25,8 @@ type Definition struct {
 	ConditionalEdges []ConditionalEdge
 	InterruptBefore  []Gate
 	InterruptAfter   []Gate
+	// Commands are what a person can say instead of a text.
+	Commands []SlashCommand
 	// Retry is for nodes without a policy of their own.
 	Retry *Retry
 

@@ -30,6 +30,7 @@ const (
 type where struct {
 	names []string
 	lacks string // why answer, thread, turn or step is not there
+	alone string // why the channels are not there; empty: they are
 }
 
 var (
@@ -76,7 +77,11 @@ func (d *decoder) expression(t *tree, s span, w where) *program {
 		return nil
 	}
 	names := types.Map{tickName: tickType, smallName: tickType, chargeName: tickType}
-	for channel := range d.def.Channels {
+	channels := d.def.Channels
+	if w.alone != "" {
+		channels = nil
+	}
+	for channel := range channels {
 		names[channel] = types.Any
 	}
 	for _, name := range w.names {
@@ -90,7 +95,7 @@ func (d *decoder) expression(t *tree, s span, w where) *program {
 	}
 	// First as it stands, for its own mistakes; then with guards around what
 	// could run away, after which the library's messages would be about those.
-	collect := &collector{channels: d.def.Channels}
+	collect := &collector{channels: channels}
 	if _, err := expr.Compile(s.text, options(names, collect)...); err != nil {
 		d.explain(complain, s.text, err, names, w)
 		return nil
@@ -137,6 +142,10 @@ func (d *decoder) explain(complain func(int, string, string, ...any), text strin
 	name := found[1]
 	if slices.Contains(disabled, name) {
 		complain(offset, "", "%s is not offered: an expression gives the same for the same state, always", name)
+		return
+	}
+	if w.alone != "" {
+		complain(offset, "", "unknown name %s in an expression: %s", name, w.alone)
 		return
 	}
 	if slices.Contains(inSet.names, name) && w.lacks != "" {

@@ -7,7 +7,7 @@ import (
 // The keys of the format.
 var (
 	graphKeys = []string{"schema_version", "name", "channels", "nodes", "edges", "conditional_edges",
-		"interrupt_before", "interrupt_after", "retry_policy"}
+		"interrupt_before", "interrupt_after", "retry_policy", "commands"}
 	channelKeys     = []string{"reducer", "initial", "retention", "retention_limit", "persistence"}
 	edgeKeys        = []string{"from", "to"}
 	conditionalKeys = []string{"from", "type", "condition", "routes"}
@@ -63,6 +63,7 @@ func (d *decoder) graph(t *tree) {
 	}
 	d.def.InterruptBefore = d.gates(t.get("interrupt_before"), "interrupt_before")
 	d.def.InterruptAfter = d.gates(t.get("interrupt_after"), "interrupt_after")
+	d.commands(t.get("commands"))
 	if v := t.get("retry_policy"); v != nil && v.kind != nullKind {
 		d.def.Retry = d.retryPolicy(v)
 	}

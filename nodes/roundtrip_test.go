@@ -44,7 +44,7 @@ func TestEveryGraphIsTheSameAfterItWasStored(t *testing.T) {
 	})
 	for _, key := range []string{
 		"retention", "persistence", "barrier", "min", "timeout", "retry_policy", "jitter_pct", "run_timeout", "idle_timeout", "on_timeout",
-		"on_error", "deadline", "default", "definition", "input_map", "output_map", "conditional_edges", "interrupt_after", "initial",
+		"on_error", "deadline", "default", "definition", "input_map", "output_map", "conditional_edges", "interrupt_after", "initial", "commands", "hint",
 	} {
 		require.Positive(t, seen[key], "no random graph has %s", key)
 	}
@@ -149,6 +149,11 @@ func randomGraph(t *rapid.T, depth int) map[string]any {
 		case "inline":
 			edges = append(edges, map[string]any{"from": name(i - 1), "type": "conditional", "condition": "list[0]", "routes": map[string]any{"3": name(i)}})
 		}
+	}
+	if some("commands") {
+		command := map[string]any{"name": "go", "description": "d", "input": map[string]any{"any": pick("input", "${{ text }}", 1, []any{"a ${{ len(text) }}"})}}
+		maybe(command, "hint", "where")
+		doc["commands"] = []any{command}
 	}
 	doc["edges"] = edges
 	if conditional != nil {

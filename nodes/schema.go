@@ -12,7 +12,7 @@ import (
 func (r *Registry) Schema() map[string]any {
 	defs := map[string]any{
 		"channel": channelSchema(), "edge": edgeSchema(), "conditional_edge": conditionalSchema(),
-		"gate": gateSchema(), "retry_policy": retrySchema(), "node": r.nodeSchema(),
+		"gate": gateSchema(), "retry_policy": retrySchema(), "command": commandSchema(), "node": r.nodeSchema(),
 	}
 	for _, t := range r.Types() {
 		defs["node_"+t.Name] = t.nodeSchema()
@@ -40,6 +40,7 @@ func (r *Registry) Schema() map[string]any {
 			"conditional_edges": list("where nodes lead by a condition", ref("conditional_edge")),
 			"interrupt_before":  gates("before"),
 			"interrupt_after":   gates("after"),
+			"commands":          list("what a person can say instead of a text, as /name", ref("command")),
 			"retry_policy":      map[string]any{"anyOf": []any{ref("retry_policy"), map[string]any{"type": "null"}}, "description": "how nodes without a policy of their own are tried again"},
 		},
 	}

@@ -94,6 +94,8 @@ func TestAWrongFileDoesNotFitTheSchema(t *testing.T) {
 		{top: "interrupt_before: n"}, {top: "interrupt_before: [{node: n, defualt: approve}]"}, {top: "interrupt_before: [{message: m}]"},
 		{top: "interrupt_before: [{node: n, default: approve}]"}, {top: "interrupt_before: [{node: n, default: yes, deadline: 1h}]"},
 		{top: "conditional_edges: [{from: n, condition: c}]"}, {top: "conditional_edges: [{from: n, condition: c, routes: {}}]"},
+		{top: "commands: {}"}, {top: "commands: [go]"}, {top: "commands: [{name: go, description: d}]"}, {top: "commands: [{name: go, description: '', input: {c: 1}}]"},
+		{top: "commands: [{name: go, description: d, input: {}}]"}, {top: "commands: [{name: go, description: d, input: {c: 1}, hnit: x}]"},
 		{top: "retry_policy: 3"}, {top: "retry_policy: {initial_delay_ms: soon}"},
 	} {
 		text := build(c.channel, c.node, c.top)

@@ -55,7 +55,7 @@ for.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.thread, "thread", "", "the thread `ID`; without it a new one is made and printed")
-	flags.StringVar(&f.input, "input", "", "the `TEXT` of the input: channel prompt, or a user message in messages")
+	flags.StringVar(&f.input, "input", "", "the `TEXT` of the input: channel prompt, or a user message in messages; or a command of the graph, as /name")
 	flags.StringArrayVar(&f.set, "set", nil, "write a channel: `CHANNEL=JSON`; may be repeated")
 	flags.IntVar(&f.maxSteps, "max-steps", 0, fmt.Sprintf("`N` steps at most since the last event from outside (default %d)", engine.DefaultMaxSteps))
 	flags.BoolVar(&f.yes, "yes", false, "approve gates; choices and doubts still need a person")
@@ -132,6 +132,20 @@ func input(graph *engine.Graph, f runFlags, hasText bool) (engine.Input, error) 
 	var err error
 	if in.Values, err = channelValues(f.set); err != nil || !hasText {
 		return in, err
+	}
+	if c, behind, ok := graph.Command(f.input); ok {
+		given, err := c.Input(behind)
+		if err != nil {
+			return in, usage("--input: %w", err)
+		}
+		in.Text = f.input
+		for channel, v := range given {
+			if _, twice := in.Values[channel]; twice {
+				return in, usage("--input %s writes channel %s, and so does --set: use one of them", quote("/"+c.Name), channel)
+			}
+			in.Values[channel] = v
+		}
+		return in, nil
 	}
 	channel, v := inputChannel, any(f.input)
 	if !graph.HasChannel(inputChannel) {
