@@ -35,6 +35,8 @@ var failPoints = map[string]string{
 	"store.put.before":     "",
 	"store.put.after":      "",
 	"store.prune.rest":     "a turn prunes nothing; the store's own tests kill there",
+	"store.backup.begin":   "a turn makes no backup; the store's own tests kill there",
+	"store.backup.rename":  "a turn makes no backup; the store's own tests kill there",
 	"engine.input.after":   "",
 	"engine.resume.after":  "",
 	"engine.node.before":   "",

@@ -41,6 +41,7 @@ var children = map[string]func(args []string) error{
 	"open":   childOpen,
 	"parent": childParent,
 	"full":   childFull,
+	"care":   childCare,
 }
 
 func childOf(t *testing.T, role string, args ...string) *exec.Cmd {

@@ -163,14 +163,21 @@ type Head struct {
 // Heads gives the head of every thread that has entries, in the order in which
 // the threads were created.
 func (s *Store) Heads(ctx context.Context) ([]Head, error) {
-	var heads []Head
-	err := s.read.SelectContext(ctx, &heads, `SELECT t.thread_id AS thread, c.seq AS seq, lower(hex(c.hash)) AS hash
+	list, err := heads(ctx, s.read)
+	if err != nil {
+		return nil, s.readError(err)
+	}
+	return list, nil
+}
+
+func heads(ctx context.Context, db *sqlx.DB) (list []Head, err error) {
+	err = db.SelectContext(ctx, &list, `SELECT t.thread_id AS thread, c.seq AS seq, lower(hex(c.hash)) AS hash
 		FROM threads AS t JOIN checkpoints AS c ON c.no = t.no
 		WHERE t.status <> 'deleted' AND c.seq = (SELECT max(seq) FROM checkpoints WHERE no = t.no) ORDER BY t.no`)
 	if err != nil {
-		return nil, fmt.Errorf("read heads: %w", s.readError(err))
+		return nil, fmt.Errorf("read heads: %w", err)
 	}
-	return heads, nil
+	return list, nil
 }
 
 // VerifyAgainst is Verify of all threads, and looks for every head that was
@@ -182,28 +189,13 @@ func (s *Store) VerifyAgainst(ctx context.Context, heads []Head) (*Report, error
 		return nil, err
 	}
 	for _, head := range heads {
-		var row struct {
-			Status string         `db:"status"`
-			Hash   sql.NullString `db:"hash"`
-		}
-		err := s.read.GetContext(ctx, &row, `SELECT status, (SELECT lower(hex(hash)) FROM checkpoints AS c WHERE c.no = t.no AND c.seq = ?) AS hash
-			FROM threads AS t WHERE thread_id = ?`, head.Seq, head.Thread)
-		p := Problem{Thread: head.Thread, Seq: head.Seq, Table: "checkpoints"}
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			p.Table, p.Reason = "threads", "the thread is gone"
-		case err != nil:
+		p, err := lookFor(ctx, s.read, head)
+		if err != nil {
 			return nil, fmt.Errorf("verify: %w", s.readError(err))
-		case row.Status == string(engine.Deleted):
-			continue
-		case !row.Hash.Valid:
-			p.Reason = "the row is missing: the log was cut off before it"
-		case row.Hash.String != strings.ToLower(head.Hash):
-			p.Column, p.Reason = "hash", "the row has another hash than the one that was kept: the log up to it was written anew"
-		default:
-			continue
 		}
-		report.Problems = append(report.Problems, p)
+		if p != nil {
+			report.Problems = append(report.Problems, *p)
+		}
 	}
 	return report, nil
 }
