@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,24 +18,29 @@ func turns(b *bundle, id string, from, to int) {
 	b.t.Helper()
 	for n := from; n <= to; n++ {
 		b.clock.Advance(time.Hour)
-		var l engine.Log
-		in := input(int64(n), set("turn", int64(n)))
-		if n == 1 {
-			l, _ = b.s.New(b.t.Context(), engine.Thread{ID: id})
-		} else {
-			l = b.load(b.s, id)
-		}
-		text := fmt.Sprintf("%d %s", n, strings.Repeat("x", 1000))
-		work, end := step(int64(n), 1, set("text", text), push("log", int64(n))), last(step(int64(n), 2), engine.Done)
-		for _, e := range []*engine.Entry{in, work, end} {
-			e.At = b.clock.Now()
-		}
-		b.commit(l, &engine.Commit{Take: engine.TakeFree, Entries: []*engine.Entry{in}, Graph: graph("g")})
-		b.commit(l, &engine.Commit{Entries: []*engine.Entry{work}})
-		b.commit(l, &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{end}})
-		if err := l.Close(); err != nil {
-			b.t.Fatal(err)
-		}
+		turn(b, id, n)
+	}
+}
+
+func turn(b *bundle, id string, n int) {
+	b.t.Helper()
+	var l engine.Log
+	in := input(int64(n), set("turn", int64(n)))
+	if n == 1 {
+		l, _ = b.s.New(b.t.Context(), engine.Thread{ID: id})
+	} else {
+		l = b.load(b.s, id)
+	}
+	text := fmt.Sprintf("%d %s", n, strings.Repeat("x", 1000))
+	work, end := step(int64(n), 1, set("text", text), push("log", int64(n))), last(step(int64(n), 2), engine.Done)
+	for _, e := range []*engine.Entry{in, work, end} {
+		e.At = b.clock.Now()
+	}
+	b.commit(l, &engine.Commit{Take: engine.TakeFree, Entries: []*engine.Entry{in}, Graph: graph("g")})
+	b.commit(l, &engine.Commit{Entries: []*engine.Entry{work}})
+	b.commit(l, &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{end}})
+	if err := l.Close(); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
@@ -268,4 +274,35 @@ func TestAForkSurvivesThePruneAndTheEndOfItsSource(t *testing.T) {
 	check()
 	b.prune("y", Retention{Turns: 1})
 	check()
+}
+
+func TestAStoreThatKeepsPrunesAtOnceAndEveryHour(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	turns(b, "x", 1, 3)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.s.Keep(ctx, Retention{Turns: 1}, engine.By{Actor: "retention"})
+	}()
+	wait := func() {
+		if err := b.clock.WaitForTimers(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait()
+	if r := b.verify(); r.Removed != 6 {
+		t.Errorf("at once: %+v", r)
+	}
+	turn(b, "x", 4)
+	turn(b, "x", 5)
+	b.clock.Advance(keepEvery)
+	wait()
+	// The state that the first kept is not needed any more.
+	if r := b.verify(); r.Removed != 6+1+6 {
+		t.Errorf("an hour later: %+v", r)
+	}
+	stop()
+	<-ended
 }

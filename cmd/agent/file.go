@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -58,12 +59,15 @@ func (e *errNoDatabase) Error() string {
 }
 
 // open opens the file, and makes it if there is none.
-func (a *app) open(ctx context.Context) (*store.Store, error) {
+func (a *app) open(ctx context.Context) (*store.Store, error) { return a.openLogging(ctx, nil) }
+
+// openLogging is open for a process that has a log.
+func (a *app) openLogging(ctx context.Context, log *slog.Logger) (*store.Store, error) {
 	path, _, err := a.database()
 	if err != nil {
 		return nil, err
 	}
-	return store.Open(ctx, path, store.Options{Program: "agent"})
+	return store.Open(ctx, path, store.Options{Program: "agent", Logger: log})
 }
 
 // openExisting opens the file if there is one, for a command that makes none:
