@@ -237,7 +237,7 @@ func (s *story) replay(ctx context.Context, store engine.Store) error {
 	defer func() { s.replaying, s.state = false, nil }()
 	gap := false // payloads were removed, so that the state is not known
 	err := store.Entries(ctx, s.thread, 0, 0, func(e engine.Entry) error {
-		if e.Namespace == "" && e.Kind.MovesBase() {
+		if e.Namespace == "" && e.Kind.ChangesState() {
 			if gap && !e.Removed {
 				// Where it cannot be read either, the story is told without it.
 				if v, err := store.At(ctx, s.thread, e.Seq-1); err == nil {

@@ -242,7 +242,7 @@ func (s *Store) cut(ctx context.Context, tx *sqlx.Tx, row *threadRow, keep Reten
 	}
 	err := tx.SelectContext(ctx, &begins, `SELECT seq,
 		coalesce((SELECT at FROM checkpoints AS before WHERE before.no = checkpoints.no AND before.seq = checkpoints.seq - 1), 0) AS ended`+
-		wholeRows+` AND kind <> 'prune' ORDER BY seq`, row.No)
+		wholeRows+` AND kind IN ('input', 'fork') ORDER BY seq`, row.No)
 	if err != nil {
 		return 0, fmt.Errorf("read thread %s: %w", row.ThreadID, err)
 	}
@@ -267,7 +267,7 @@ func (s *Store) cut(ctx context.Context, tx *sqlx.Tx, row *threadRow, keep Reten
 // payloads are those up to an entry that a prune removes, and that are there.
 func (s *Store) payloads(ctx context.Context, tx *sqlx.Tx, no, upTo int64) (out []removable, err error) {
 	err = tx.SelectContext(ctx, &out, `SELECT seq, length(payload) AS bytes FROM checkpoints
-		WHERE no = ? AND seq <= ? AND payload IS NOT NULL AND kind IN ('input', 'step', 'update', 'fork') ORDER BY seq`, no, upTo)
+		WHERE no = ? AND seq <= ? AND payload IS NOT NULL AND kind IN ('input', 'step', 'update', 'fork', 'graph') ORDER BY seq`, no, upTo)
 	return out, err
 }
 

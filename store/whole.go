@@ -98,7 +98,7 @@ func explains(prunes []prune, thread string, e *engine.Entry) bool {
 		switch {
 		case slices.Contains(p.Payload.Redacts, engine.CheckpointID(thread, e.Seq)):
 			return true
-		case e.Kind.MovesBase() && e.Seq <= p.Payload.Pruned:
+		case e.Kind.ChangesState() && e.Seq <= p.Payload.Pruned:
 			return true
 		case e.Kind == engine.KindPrune && e.Seq < p.Seq && p.Payload.Pruned > 0:
 			return true // the later one took its place
