@@ -34,7 +34,7 @@ func (r *run) decide(answers []interrupt.Answer) (d decision, err error) {
 		a.Question, a.At, a.Digest = q.question.ID(), now, q.question.Digest
 		open = slices.DeleteFunc(open, func(other asked) bool { return other.seq == q.seq })
 		d.entries = append(d.entries, &Entry{
-			Kind: KindAnswer, Status: waitingStatus(open), Namespace: q.ns, Step: r.head.Step, Actor: a.Actor, At: now,
+			Kind: KindAnswer, Status: waitingStatus(open), Namespace: q.ns, Step: q.step, Actor: a.Actor, At: now,
 			Payload: Payload{Answer: &a},
 		})
 	}
@@ -251,7 +251,7 @@ func (r *run) wait(open []asked) (goOn bool, err error) {
 	if at >= 0 && r.e.o.Ask != nil {
 		q = open[at].question
 		both.Go(func() {
-			a, err := r.e.o.Ask(ctx, q)
+			a, err := r.askPerson(ctx, q)
 			if err != nil {
 				failed <- err
 				return
@@ -272,9 +272,13 @@ func (r *run) wait(open []asked) (goOn bool, err error) {
 	case a := <-answers:
 		end()
 		return r.dialogAnswer(q, a)
-	case <-failed:
+	case err := <-failed:
 		end()
-		return r.detach()
+		goOn, detached := r.detach()
+		if panicked := (panicError{}); errors.As(err, &panicked) {
+			return false, errors.Join(panicked, detached)
+		}
+		return goOn, detached
 	case <-due:
 		end()
 		return true, nil // the loop decides what is due
@@ -394,18 +398,9 @@ func (r *run) dialogAnswer(q interrupt.Question, a interrupt.Answer) (bool, erro
 
 // decidedElsewhere reads what others appended while this process waited.
 func (r *run) decidedElsewhere() (bool, error) {
-	fence, head := r.thread.Fence, r.thread.Head
+	fence, head, input := r.thread.Fence, r.thread.Head, r.log.View().InputSeq
 	if err := r.reload(); err != nil {
 		return false, err
-	}
-	if r.graph != nil && r.thread.Graph != r.graph.fingerprint {
-		// Somebody let the thread go back to a turn of another graph.
-		g, err := r.e.graphOf(context.WithoutCancel(r.ctx), r.thread)
-		if err != nil {
-			return false, err
-		}
-		r.graph = g
-		r.refresh()
 	}
 	if r.thread.Fence != fence {
 		r.held = false
@@ -420,10 +415,14 @@ func (r *run) decidedElsewhere() (bool, error) {
 		_, err := r.over()
 		return false, err
 	}
-	if r.graph != nil && r.graph.fingerprint != r.thread.Graph {
-		// It went back in place to a turn that has another graph.
+	if now := r.log.View().InputSeq; now != input {
+		// It went back in place to another turn, or takes another graph now.
+		ctx := context.WithoutCancel(r.ctx)
 		var err error
-		if r.graph, err = r.e.graphOf(r.ctx, r.thread); err != nil {
+		if r.graph, err = r.e.graphOf(ctx, r.thread); err != nil {
+			return false, err
+		}
+		if r.deadline, err = r.turnDeadline(ctx); err != nil {
 			return false, err
 		}
 		r.refresh()
@@ -445,7 +444,7 @@ func (r *run) cancelFromOutside(ctx context.Context, by By) (*Turn, error) {
 	if r.thread.Status.Over() {
 		return r.result(), fmt.Errorf("the turn of thread %s is over (%s): there is nothing to cancel: %w", r.thread.ID, r.thread.Status, ErrInvalid)
 	}
-	by.Via, by.Actor = or(by.Via, "go"), or(by.Actor, osUser())
+	by.Via, by.Actor, by.OSUser = or(by.Via, "go"), or(by.Actor, osUser()), osUser()
 	owner := r.thread.Owner
 	if owner != nil && owner.Alive && r.thread.Lease == LeaseMoving {
 		return r.cancelRunning(ctx, by)
@@ -493,5 +492,6 @@ func (r *run) cancelRunning(ctx context.Context, by By) (*Turn, error) {
 func (r *run) cancelEntry(by By) *Entry {
 	return r.endEntry(Cancelled, &EndRecord{
 		Cause: "cancelled by " + or(by.Actor, "somebody"), Code: "cancelled", Reason: by.Reason, Via: by.Via,
+		OSUser: or(by.OSUser, osUser()), Client: by.Client,
 	}, by.Actor)
 }

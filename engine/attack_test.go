@@ -314,28 +314,67 @@ func TestResumeAfterAStopGrantsStepsAnew(t *testing.T) {
 	require.Equal(t, engine.Done, turn.Status)
 }
 
-// Else the thread would be busy until its process ends.
-func TestAPanicOfTheCallersOwnGivesTheLeaseBack(t *testing.T) {
+// Else it would end the process on a task's goroutine, and elsewhere keep the
+// thread busy until the process ends.
+func TestAPanicInEventsStopsTheTurnAndGivesTheLeaseBack(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []engine.EventType{
+		engine.EventTurnStarted, engine.EventTaskStarted, engine.EventOutput, engine.EventTaskFinished, engine.EventStep, engine.EventTurnEnded,
+	} {
+		t.Run(string(typ), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			d := b.chain("a", "b")
+			for _, name := range []string{"b", "c", "d"} { // side by side, behind a
+				d.Nodes[name] = engine.Node{Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
+					t.Print("working")
+					return engine.Set("log", t.Node()), nil
+				}}
+			}
+			d.Edges = append(d.Edges, engine.Edge{From: "a", To: "c"}, engine.Edge{From: "a", To: "d"})
+			g := b.compile(d)
+			bad := engine.New(g, b.store, engine.Options{Events: func(ev engine.Event) {
+				if ev.Type == typ {
+					panic("events")
+				}
+			}})
+			for _, call := range []func() (*engine.Turn, error){
+				func() (*engine.Turn, error) { return bad.Start(t.Context(), "t", engine.Input{}) },
+				func() (*engine.Turn, error) { return bad.Resume(t.Context(), "t") },
+			} {
+				turn, err := call()
+				if turn.Status == engine.Done {
+					continue // it came to its end, and the second call had nothing to tell
+				}
+				require.ErrorContains(t, err, "Options.Events panicked: events")
+				require.ErrorIs(t, err, engine.ErrStopped)
+				require.Equal(t, engine.Running, turn.Status)
+			}
+			turn, err := b.engine(g).Resume(t.Context(), "t")
+			require.NoError(t, err)
+			require.Equal(t, engine.Done, turn.Status)
+			require.Equal(t, []any{"a", "b", "c", "d"}, turn.State["log"])
+			b.verify()
+		})
+	}
+}
+
+func TestAPanicInADialogLeavesTheTurnPaused(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	g := b.compile(b.chain("a", "b", "c", "d"))
-	bad := engine.New(g, b.store, engine.Options{Events: func(ev engine.Event) {
-		if ev.Type == engine.EventStep {
-			panic("events")
-		}
+	d := b.chain("a")
+	d.InterruptBefore = []engine.Gate{{Node: "a"}}
+	g := b.compile(d)
+	bad := engine.New(g, b.store, engine.Options{Ask: func(context.Context, interrupt.Question) (interrupt.Answer, error) {
+		panic("dialog")
 	}})
-	func() {
-		defer func() { _ = recover() }()
-		_, _ = bad.Start(t.Context(), "t", engine.Input{})
-	}()
-	e := b.engine(g)
-	func() {
-		defer func() { _ = recover() }()
-		_, _ = bad.Resume(t.Context(), "t")
-	}()
-	turn, err := e.Resume(t.Context(), "t")
+	turn, err := bad.Start(t.Context(), "t", engine.Input{})
+	require.ErrorContains(t, err, "Options.Ask panicked: dialog")
+	require.Equal(t, engine.Paused, turn.Status)
+	turn, err = b.engine(g).Resume(t.Context(), "t", approve())
 	require.NoError(t, err)
 	require.Equal(t, engine.Done, turn.Status)
+	b.verify()
 }
 
 // The queue goes on: the step has not failed.

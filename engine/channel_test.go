@@ -112,6 +112,21 @@ func TestABoundedChannelKeepsItsLastItems(t *testing.T) {
 	}
 }
 
+func TestAnEphemeralChannelEndsAtRestWithoutAStoreToo(t *testing.T) {
+	t.Parallel()
+	b := &bundle{T: t}
+	d := b.chain("a", "b")
+	d.Channels = map[string]engine.Channel{"secret": {Ephemeral: true, Initial: "none"}, "seen": {Reducer: engine.Append}}
+	d.Nodes["a"] = writes(engine.Set("secret", "s3cret"))
+	d.Nodes["b"] = engine.Node{Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
+		return engine.Set("seen", t.Get("secret")), nil
+	}}
+	turn, err := engine.New(b.compile(d), nil, engine.Options{}).Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	require.Equal(t, []any{"s3cret"}, turn.State["seen"])
+	require.Equal(t, "none", turn.State["secret"])
+}
+
 func TestAnEphemeralChannelIsNeverStoredAndEndsAtRest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/internal/clock"
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
@@ -129,6 +131,48 @@ func TestACancelFromElsewhereWithdrawsTheDialog(t *testing.T) {
 	end := <-done
 	require.NotNil(t, end)
 	require.Equal(t, engine.Cancelled, end.Status)
+	b.verify()
+}
+
+func TestADialogGoesOnWithTheDeadlineOfTheTurnThatTheThreadWentBackTo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	fake := clock.NewFake(noon)
+	g := b.gated()
+	open := make(chan interrupt.Question)
+	answers := make(chan bool, 1)
+	e := engine.New(g, b.store, engine.Options{Clock: fake, Ask: func(ctx context.Context, q interrupt.Question) (interrupt.Answer, error) {
+		open <- q
+		select {
+		case <-ctx.Done():
+			return interrupt.Answer{}, ctx.Err()
+		case <-answers:
+			return approve(), nil
+		}
+	}})
+	other := engine.New(g, b.open(), engine.Options{Clock: fake})
+	_, err := other.Start(t.Context(), "t", engine.Input{}) // no deadline
+	require.NoError(t, err)
+	_, err = other.Resume(t.Context(), "t", reject())
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		turn, err := e.Start(t.Context(), "t", engine.Input{Deadline: noon.Add(time.Minute)})
+		if err == nil && turn.Status != engine.Done {
+			err = errors.New(string(turn.Status))
+		}
+		done <- err
+	}()
+	<-open
+	turn, err := other.Fork(t.Context(), "t@2", "t", engine.By{})
+	require.NoError(t, err)
+	require.True(t, turn.Elsewhere)
+	for range 2 { // the gates of b and c
+		fake.Advance(time.Hour)
+		<-open
+		answers <- true
+	}
+	require.NoError(t, <-done)
 	b.verify()
 }
 

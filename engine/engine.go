@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,11 +179,15 @@ func (e *Engine) startOnce(ctx context.Context, thread string, in Input) (turn *
 	}
 	switch r.thread.Status {
 	case Paused, Sleeping:
-		return r.result(), &PausedError{Thread: thread, Questions: r.open()}
+		// What is due comes first: it may end the turn.
+		if d, err := r.decide(nil); err != nil || len(d.entries) == 0 {
+			return r.result(), cmp.Or(err, error(&PausedError{Thread: thread, Questions: r.open()}))
+		}
+		fallthrough
 	case Running:
 		res, err := r.resume(ctx, nil, TakeFree)
 		if err != nil {
-			return res, fmt.Errorf("the turn that was cut short comes first, and the input was not taken: %w", err)
+			return res, fmt.Errorf("the turn that is under way comes first, and the input was not taken: %w", err)
 		}
 		if !res.Status.Over() {
 			return res, &PausedError{Thread: thread, Questions: res.Questions}
@@ -253,7 +258,8 @@ type By struct {
 	Actor  string `json:"actor,omitempty"`
 	Via    string `json:"via,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	Client string `json:"client,omitempty"` // name and version of the client
+	Client string `json:"client,omitempty"`  // name and version of the client
+	OSUser string `json:"os_user,omitempty"` // filled in by the engine
 }
 
 // Record is what stands beside the actor, whose name is a claim.

@@ -152,6 +152,8 @@ type EndRecord struct {
 	Code   string `json:"code,omitempty"` // step_limit, budget, refusal, crashes, rejected, cancelled, task, router, ...
 	Reason string `json:"reason,omitempty"`
 	Via    string `json:"via,omitempty"`
+	OSUser string `json:"os_user,omitempty"` // of whoever cancelled it; the entry's actor is a claim
+	Client string `json:"client,omitempty"`
 }
 
 // Question gives the question that a pause entry asked, with its place.

@@ -88,14 +88,14 @@ func (r *run) runTask(o *outcome) {
 	case failure != nil:
 		err = failure
 	case question != nil:
-		o.questions = []pending{{question, r.ns}}
+		o.questions = r.own([]*interrupt.Question{question})
 		return
 	case len(t.inner) > 0:
 		o.questions = t.inner
 		return
 	case err == nil && output.Ask != nil:
 		if question, err = t.returned(*output.Ask); err == nil {
-			o.questions = []pending{{question, r.ns}}
+			o.questions = r.own([]*interrupt.Question{question})
 			return
 		}
 	case err == nil:

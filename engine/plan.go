@@ -265,7 +265,10 @@ func (r *run) withGates(entry *Entry) ([]*Entry, Lease) {
 	case len(p.ask) > 0 && r.log == nil:
 		return entries, LeaseMoving
 	case len(p.ask) > 0:
-		asked := r.pauseEntries(r.own(p.ask), entry.Step)
+		asked := r.pauseEntries(r.own(p.ask))
+		for _, ask := range asked {
+			ask.Step = entry.Step
+		}
 		return append(entries, asked...), r.paused(asked[0].Status)
 	case len(p.tasks) == 0 && !p.refused && len(p.arrivals) == 0:
 		entry.Status = Done
@@ -286,12 +289,12 @@ func (r *run) paused(status Status) Lease {
 func (r *run) own(questions []*interrupt.Question) []pending {
 	out := make([]pending, len(questions))
 	for i, q := range questions {
-		out[i] = pending{q, r.ns}
+		out[i] = pending{q, r.ns, r.head.Step}
 	}
 	return out
 }
 
-func (r *run) pauseEntries(questions []pending, step int64) []*Entry {
+func (r *run) pauseEntries(questions []pending) []*Entry {
 	var entries []*Entry
 	status := Sleeping
 	for _, ask := range questions {
@@ -304,7 +307,7 @@ func (r *run) pauseEntries(questions []pending, step int64) []*Entry {
 		stored := *q
 		stored.AskedAt = r.e.now()
 		entries = append(entries, &Entry{
-			Kind: KindPause, Status: status, Namespace: ask.ns, Step: step, Tasks: asking(q), At: stored.AskedAt,
+			Kind: KindPause, Status: status, Namespace: ask.ns, Step: ask.step, Tasks: asking(q), At: stored.AskedAt,
 			Payload: Payload{Question: &stored, Interrupt: &InterruptRecord{
 				Kind: q.Payload.Kind, Node: q.Payload.Node, Message: q.Payload.Message, Data: q.Payload.Data,
 			}},
@@ -327,7 +330,7 @@ func (r *run) pause(questions []pending, results []Result) error {
 	if r.log == nil {
 		return fmt.Errorf("%s: %w", questions[0].question.Payload.Reason(), ErrNoStore)
 	}
-	entries := r.pauseEntries(questions, r.head.Step)
+	entries := r.pauseEntries(questions)
 	if err := r.commit(r.paused(entries[0].Status), entries, results, Commit{}); err != nil {
 		return err
 	}
@@ -342,7 +345,7 @@ func (r *run) questionEvents(entries []*Entry) {
 			if q.Wait != nil {
 				typ = EventSleep
 			}
-			r.emit(Event{Type: typ, Status: entry.Status, Seq: entry.Seq, Entry: entry, Task: q.Task, Node: q.AskingNode, Question: &q})
+			r.emit(Event{Type: typ, Step: entry.Step, Status: entry.Status, Seq: entry.Seq, Entry: entry, Task: q.Task, Node: q.AskingNode, Question: &q})
 		}
 	}
 }
@@ -350,7 +353,7 @@ func (r *run) questionEvents(entries []*Entry) {
 func (r *run) answerEvents(entries []*Entry) {
 	for _, entry := range entries {
 		if entry.Kind == KindAnswer {
-			r.emit(Event{Type: EventAnswer, Status: entry.Status, Seq: entry.Seq, Entry: entry, Answer: entry.Payload.Answer})
+			r.emit(Event{Type: EventAnswer, Step: entry.Step, Status: entry.Status, Seq: entry.Seq, Entry: entry, Answer: entry.Payload.Answer})
 		}
 	}
 }

@@ -54,6 +54,7 @@ type run struct {
 	kill    context.CancelCauseFunc
 	unwatch func()
 	events  sync.Mutex // events come one at a time, also from parallel tasks
+	deaf    error      // Options.Events panicked, and is not called any more
 }
 
 // storeError marks an error that is the store's, not a node's.
@@ -105,14 +106,21 @@ func (r *run) emit(ev Event) {
 	if !r.heard() {
 		return
 	}
-	r.root.events.Lock()
-	defer r.root.events.Unlock()
+	root := r.root
+	root.events.Lock()
+	defer root.events.Unlock()
+	if root.deaf != nil {
+		return
+	}
 	ev.Thread, ev.Turn, ev.Namespace = r.thread.ID, r.thread.Turn, r.ns
 	if len(r.tail) > 0 {
 		ev.Base = r.base().Seq
 	}
 	if ev.Step == 0 {
 		ev.Step = r.head.Step
+	}
+	if root.kill != nil {
+		defer root.catch()
 	}
 	r.e.emit(ev)
 }
@@ -150,7 +158,7 @@ func questionsOf(thread string, entries []Entry) []asked {
 					out[i].void = true
 				}
 			}
-			out = append(out, asked{question: q, ns: entry.Namespace, seq: entry.Seq})
+			out = append(out, asked{question: q, ns: entry.Namespace, seq: entry.Seq, step: entry.Step})
 		case KindAnswer:
 			a := entry.Payload.Answer
 			for i := range out {
@@ -254,6 +262,9 @@ func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) 
 	}
 	if root.log == nil {
 		root.number(entries)
+		if leave != LeaseMoving && r == root {
+			root.refresh()
+		}
 	} else {
 		c.Leave, c.Entries, c.Results = leave, entries, results
 		if err := r.store(c); err != nil {
@@ -402,7 +413,7 @@ func (r *run) start(ctx context.Context, in Input) (*Turn, error) {
 	}
 	r.emit(Event{Type: EventTurnStarted, Status: Running, Seq: entry.Seq, Entry: entry})
 	r.questionEvents(entries)
-	return r.loop()
+	return r.moved(r.loop())
 }
 
 // busy is the error if a living process moves the thread.
@@ -479,7 +490,7 @@ func (r *run) resume(ctx context.Context, answers []interrupt.Answer, take Take)
 	}
 	r.answerEvents(entries)
 	r.emit(Event{Type: EventTurnStarted, Status: r.thread.Status, Seq: r.head.Seq})
-	return r.loop()
+	return r.moved(r.loop())
 }
 
 // park ends a turn whose owners died too often on the same base.

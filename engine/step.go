@@ -175,6 +175,7 @@ type sorted struct {
 type pending struct {
 	question *interrupt.Question
 	ns       string
+	step     int64 // of the graph that asks
 }
 
 func (r *run) sort(outcomes []*outcome) (s sorted) {

@@ -180,9 +180,7 @@ func (c *run) recall(known []Entry) error {
 			c.tail = append(c.tail, entry)
 		}
 	}
-	// A visit is gone on with after an event from outside. Questions and answers
-	// bear the number of the parent's step, not of this graph's.
-	c.head.Step = c.tail[0].Step
+	// A visit is gone on with after an event from outside.
 	c.outside = c.head.Step
 	c.refresh()
 	return nil

@@ -257,3 +257,29 @@ func TestTheStepLimitInsideASubgraphIsToldAsSuch(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrStepLimit)
 	require.ErrorContains(t, err, "failed at node sub")
 }
+
+func TestAQuestionInASubgraphBearsTheNumberOfItsOwnStep(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	child := b.chain("x", "y", "z")
+	child.InterruptBefore = []engine.Gate{{Node: "z"}}
+	d := b.chain("a", "sub")
+	d.Nodes["sub"] = engine.Node{Subgraph: &engine.Subgraph{Graph: b.compile(child)}}
+	e := b.engine(b.compile(d))
+	turn, err := e.Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), turn.Step, "of the graph itself")
+	_, err = e.Resume(t.Context(), "t", approve())
+	require.NoError(t, err)
+	steps := map[engine.Kind][]int64{}
+	require.NoError(t, b.store.Entries(t.Context(), "t", 0, 0, func(e engine.Entry) error {
+		if e.Namespace != "" {
+			steps[e.Kind] = append(steps[e.Kind], e.Step)
+		}
+		return nil
+	}))
+	require.Equal(t, map[engine.Kind][]int64{
+		engine.KindInput: {0}, engine.KindStep: {1, 2, 3}, engine.KindPause: {2}, engine.KindAnswer: {2},
+	}, steps)
+	b.verify()
+}

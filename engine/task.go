@@ -65,6 +65,7 @@ type asked struct {
 	void     bool
 	ns       string
 	seq      int64
+	step     int64 // of the graph that asked
 }
 
 type taskKey struct{}

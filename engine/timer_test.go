@@ -294,7 +294,7 @@ func TestACancelIsInTheLogWithItsActorAlsoWhenAnotherProcessObeysIt(t *testing.T
 		done <- err
 	}()
 	<-started
-	_, err := engine.New(g, b.open(), engine.Options{}).Cancel(t.Context(), "t", engine.By{Actor: "ada", Via: "cli", Reason: "wrong version"})
+	_, err := engine.New(g, b.open(), engine.Options{}).Cancel(t.Context(), "t", engine.By{Actor: "ada", Via: "cli", Reason: "wrong version", Client: "ssh 9"})
 	require.NoError(t, err)
 	require.NoError(t, <-done)
 	view, err := b.store.At(t.Context(), "t", 0)
@@ -302,6 +302,38 @@ func TestACancelIsInTheLogWithItsActorAlsoWhenAnotherProcessObeysIt(t *testing.T
 	require.Equal(t, "ada", view.Head.Actor)
 	require.Equal(t, "wrong version", view.Head.Payload.End.Reason)
 	require.Equal(t, "cli", view.Head.Payload.End.Via)
+	require.Equal(t, "ssh 9", view.Head.Payload.End.Client)
+	require.Equal(t, engine.OSUser(), view.Head.Payload.End.OSUser, "the actor is a claim")
+}
+
+func TestAnInputFindsATurnWhoseTimerIsDueFinished(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	fake := clock.NewFake(noon)
+	e := engine.New(b.sleeper(), b.store, engine.Options{Clock: fake})
+	_, err := e.Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	_, err = e.Start(t.Context(), "t", engine.Input{})
+	require.ErrorIs(t, err, engine.ErrPaused, "it still sleeps")
+	fake.Advance(time.Hour)
+	turn, err := e.Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	require.Equal(t, int64(2), turn.Number)
+	require.Equal(t, engine.Sleeping, turn.Status, "the new turn sleeps")
+	require.Equal(t, []any{"a", "slept", "b", "a"}, turn.State["log"])
+
+	// A question that its deadline has decided is no reason to refuse either.
+	d := b.chain("a")
+	d.InterruptBefore = []engine.Gate{{Node: "a", Deadline: time.Hour}}
+	e = engine.New(b.compile(d), b.store, engine.Options{Clock: fake})
+	_, err = e.Start(t.Context(), "gated", engine.Input{})
+	require.NoError(t, err)
+	fake.Advance(time.Hour)
+	turn, err = e.Start(t.Context(), "gated", engine.Input{})
+	require.NoError(t, err)
+	require.Equal(t, int64(2), turn.Number)
+	require.Equal(t, []string{"input running", "pause paused", "answer running", "end rejected", "input running", "pause paused"}, b.kinds("gated"))
+	b.verify()
 }
 
 func TestASleepingThreadThatIsEditedGoesOnFromTheNodeThatSlept(t *testing.T) {

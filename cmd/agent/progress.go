@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -94,7 +95,7 @@ func (s *screen) event(ev engine.Event) {
 // waits shows what a sleeping turn waits for.
 func (s *screen) waits(waits []interrupt.Question) {
 	for _, q := range waits {
-		s.line("%s: %s", q.Task, waiting(q))
+		s.line("%s: %s", cmp.Or(q.Task, q.AskingNode), waiting(q))
 	}
 }
 

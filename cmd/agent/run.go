@@ -130,7 +130,7 @@ func input(graph *engine.Graph, f runFlags, hasText bool) (engine.Input, error) 
 		Title: title(f.input, graph.Name()),
 	}
 	var err error
-	if in.Values, err = channelValues(f.set); err != nil || !hasText {
+	if in.Values, err = channelValues("set", f.set); err != nil || !hasText {
 		return in, err
 	}
 	if c, behind, ok := graph.Command(f.input); ok {
@@ -162,20 +162,20 @@ func input(graph *engine.Graph, f runFlags, hasText bool) (engine.Input, error) 
 	return in, nil
 }
 
-// channelValues reads --set CHANNEL=JSON.
-func channelValues(set []string) (engine.Values, error) {
+// channelValues reads a flag that gives channels a value, CHANNEL=JSON each.
+func channelValues(flag string, set []string) (engine.Values, error) {
 	values := engine.Values{}
 	for _, s := range set {
 		channel, text, found := strings.Cut(s, "=")
 		if !found || channel == "" {
-			return nil, usage("--set %s: expected CHANNEL=JSON, such as --set 'count=3'", quote(s))
+			return nil, usage("--%s %s: expected CHANNEL=JSON, such as --%[1]s 'count=3'", flag, quote(s))
 		}
 		if _, twice := values[channel]; twice {
-			return nil, usage("--set %s: channel %s is set twice", quote(s), channel)
+			return nil, usage("--%s %s: channel %s is set twice", flag, quote(s), channel)
 		}
 		v, err := decodeJSON(text)
 		if err != nil {
-			return nil, usage("--set %s: %w", channel, err)
+			return nil, usage("--%s %s: %w", flag, channel, err)
 		}
 		values[channel] = v
 	}

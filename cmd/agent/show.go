@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -169,7 +170,7 @@ func (a *app) show(view *engine.View, shown showJSON, seq int64) error {
 		}
 	}
 	for _, q := range view.Waits() {
-		row("waits", q.Task+": "+waiting(q))
+		row("waits", cmp.Or(q.Task, q.AskingNode)+": "+waiting(q))
 		if seq == 0 && q.Wait.Signal != "" {
 			fmt.Fprintf(a.out, "to send the signal: %s\n", a.command("signal", t.ID, q.Wait.Signal))
 		}

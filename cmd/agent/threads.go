@@ -94,7 +94,9 @@ func (a *app) threadsCommand() *cobra.Command {
 func statusText(t engine.Thread) string {
 	at := wakes(t)
 	switch {
-	case t.Status == engine.Running && (t.Owner == nil || !t.Owner.Alive):
+	case t.Status == engine.Running && t.Owner == nil:
+		return "running (waits for resume)" // stopped, or forked, edited or answered and not gone on with
+	case t.Status == engine.Running && !t.Owner.Alive:
 		return "running (cut short)"
 	case t.Status == engine.Sleeping && at == nil:
 		return "sleeping until a signal"

@@ -83,19 +83,20 @@ Nothing runs: agent resume goes on, in the folder of the thread.`,
 }
 
 func (a *app) updateCommand() *cobra.Command {
-	var set []string
+	var set, overwrite []string
 	edit := engine.Edit{By: engine.By{Via: "cli", Client: client()}}
 	cmd := &cobra.Command{
-		Use:   "update THREAD [--node NODE] --set CHANNEL=JSON...",
+		Use:   "update THREAD [--node NODE] --set CHANNEL=JSON... --overwrite CHANNEL=JSON...",
 		Short: "Change the state of a thread at rest",
-		Long: `Writes channels of a thread at rest, through their reducers. What is ready to run
-stays; with --node the edit counts as what that node wrote, and where the node leads
+		Long: `Writes channels of a thread at rest: --set through their reducers, so that it adds
+to a list; --overwrite past them, before any --set. What is ready to run stays; with --node the edit counts as what that node wrote, and where the node leads
 is ready next: what was dropped for that is said.
 
 Open questions become void: gates are asked again on the new state, and the exit code
 is 3; a node that asked, or slept, runs again from its top. Nothing runs here: agent
 resume goes on.`,
 		Example: `  agent update release-7 --set 'version="1.3"' --reason 'a typo'
+  agent update release-7 --overwrite 'log=[]'
   agent update release-7 --node test --set 'log={"exit_code": 0}'`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.does(func(cmd *cobra.Command, args []string) error {
@@ -106,10 +107,10 @@ resume goes on.`,
 			if cmd.Flags().Changed("node") && edit.Node == "" {
 				return usage("--node is empty: name a node of the graph, or leave the flag out")
 			}
-			if len(set) == 0 && edit.Node == "" {
-				return usage("there is nothing to change: say what with --set CHANNEL=JSON, or what counts as done with --node NODE")
+			if len(set) == 0 && len(overwrite) == 0 && edit.Node == "" {
+				return usage("there is nothing to change: say what with --set CHANNEL=JSON or --overwrite CHANNEL=JSON, or what counts as done with --node NODE")
 			}
-			if edit.Writes, err = writes(set); err != nil {
+			if edit.Writes, err = writes(overwrite, set); err != nil {
 				return err
 			}
 			return a.looking(cmd.Context(), func(s *store.Store) error {
@@ -127,23 +128,29 @@ resume goes on.`,
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&set, "set", nil, "write a channel: `CHANNEL=JSON`; may be repeated")
+	flags.StringArrayVar(&set, "set", nil, "write a channel through its reducer: `CHANNEL=JSON`; may be repeated")
+	flags.StringArrayVar(&overwrite, "overwrite", nil, "write a channel past its reducer: `CHANNEL=JSON`; may be repeated")
 	flags.StringVar(&edit.Node, "node", "", "let the edit count as what this `NODE` wrote")
 	flags.StringVar(&edit.By.Reason, "reason", "", "why, for the log (`TEXT`)")
 	flags.StringVar(&edit.By.Actor, "as", "", "the `NAME` that the log gets, beside the user of the system")
 	return cmd
 }
 
-// writes reads --set, in the order in which the flags were given.
-func writes(set []string) ([]engine.Write, error) {
-	values, err := channelValues(set)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]engine.Write, len(set))
-	for i, s := range set {
-		channel, _, _ := strings.Cut(s, "=")
-		out[i] = engine.Write{Channel: channel, Value: values[channel]}
+// writes reads --overwrite and --set. What is overwritten comes first: after a
+// --set of its channel it would undo that.
+func writes(overwrite, set []string) (out []engine.Write, err error) {
+	for _, f := range []struct {
+		name string
+		set  []string
+	}{{"overwrite", overwrite}, {"set", set}} {
+		values, err := channelValues(f.name, f.set)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range f.set {
+			channel, _, _ := strings.Cut(s, "=")
+			out = append(out, engine.Write{Channel: channel, Value: values[channel], Overwrite: f.name == "overwrite"})
+		}
 	}
 	return out, nil
 }
