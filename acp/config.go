@@ -155,6 +155,16 @@ func (c *client) set(ctx context.Context, r *Request, handle func(context.Contex
 	})
 }
 
+// settled waits for the changes of settings that have come so far.
+func (s *session) settled() {
+	s.mu.Lock()
+	setting := s.setting
+	s.mu.Unlock()
+	if setting != nil {
+		<-setting
+	}
+}
+
 // change changes the facts of a session's thread.
 func (c *client) change(ctx context.Context, sessionID string, change func(*engine.Thread) error) (engine.Thread, error) {
 	t, err := c.config.Store.ChangeFacts(ctx, sessionID, change)

@@ -108,6 +108,7 @@ func (p *prompt) decided(ctx context.Context, q interrupt.Question) (a interrupt
 	if q.IsDoubt() || len(q.Options()) == 0 {
 		return a, false
 	}
+	p.s.settled()
 	t, err := p.c.config.Store.Thread(ctx, p.s.id)
 	if err != nil {
 		p.c.log.Warn("the mode of a session could not be read, so a person is asked", "session", p.s.id, "error", err)

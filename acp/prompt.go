@@ -69,7 +69,7 @@ func (c *client) prompt(ctx context.Context, r *Request) {
 		return
 	}
 	s.active = p
-	opening, setting := s.opening, s.setting
+	opening := s.opening
 	s.mu.Unlock()
 	r.OnCancel(func() { p.cancelled(engine.ErrCancelled) })
 	r.Go(func() {
@@ -78,9 +78,7 @@ func (c *client) prompt(ctx context.Context, r *Request) {
 		if opening != nil {
 			<-opening
 		}
-		if setting != nil {
-			<-setting
-		}
+		s.settled()
 		reason, err := p.run()
 		p.release() // before the response: the next prompt may follow at once
 		if p.quit.Load() && p.known() {

@@ -180,13 +180,10 @@ func (c *client) open(ctx context.Context, r *Request, replay bool) {
 		return
 	}
 	s.opening = done
-	setting := s.setting
 	s.mu.Unlock()
 	ctx = context.WithoutCancel(ctx)
 	r.Go(func() {
-		if setting != nil {
-			<-setting
-		}
+		s.settled()
 		err := s.load(ctx, p, replay)
 		s.mu.Lock()
 		s.opening = nil
