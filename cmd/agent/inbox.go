@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-agent/holdfast/acp"
+	"github.com/holdfast-agent/holdfast/engine"
 	"github.com/holdfast-agent/holdfast/internal/value"
 	"github.com/holdfast-agent/holdfast/interrupt"
 	"github.com/holdfast-agent/holdfast/store"
@@ -16,9 +20,10 @@ import (
 // beside them.
 type questionJSON struct {
 	interrupt.Question
+	mode string // of its thread, where that will decide it
 }
 
-func newQuestionJSON(q interrupt.Question) questionJSON { return questionJSON{q} }
+func newQuestionJSON(q interrupt.Question) questionJSON { return questionJSON{Question: q} }
 
 // MarshalJSON writes the names of the payload and those of the question side by
 // side. asking_node, choices, deadline and asked_at are always there.
@@ -41,7 +46,8 @@ func (q questionJSON) MarshalJSON() ([]byte, error) {
 		Deadline   *string            `json:"deadline"`
 		Default    json.RawMessage    `json:"default,omitempty"`
 		AskedAt    string             `json:"asked_at"`
-	}{AskingNode: q.AskingNode, Choices: q.Options(), Type: q.Type, Doubt: q.Doubt, Deadline: deadline, AskedAt: jsonTime(q.AskedAt)}
+		Mode       string             `json:"mode,omitempty"`
+	}{Mode: q.mode, AskingNode: q.AskingNode, Choices: q.Options(), Type: q.Type, Doubt: q.Doubt, Deadline: deadline, AskedAt: jsonTime(q.AskedAt)}
 	if beside.Choices == nil {
 		beside.Choices = []interrupt.Choice{}
 	}
@@ -82,13 +88,17 @@ func (a *app) inboxCommand() *cobra.Command {
 			for _, item := range items {
 				q := item.Question
 				q.AskedAt = item.AskedAt
+				mode, err := approvingMode(cmd.Context(), s, q)
+				if err != nil {
+					return err
+				}
 				if *asJSON {
-					if err := a.out.json(newQuestionJSON(q)); err != nil {
+					if err := a.out.json(questionJSON{q, mode}); err != nil {
 						return nil // kept by out, and said at the end
 					}
 					continue
 				}
-				a.inboxItem(q)
+				a.inboxItem(q, mode)
 			}
 			return nil
 		})
@@ -96,7 +106,19 @@ func (a *app) inboxCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) inboxItem(q interrupt.Question) {
+// approvingMode is the mode of a gate's session, if that would approve it.
+func approvingMode(ctx context.Context, s *store.Store, q interrupt.Question) (string, error) {
+	if !q.IsGate() {
+		return "", nil
+	}
+	t, err := s.Thread(ctx, q.Payload.ThreadID)
+	if errors.Is(err, engine.ErrDeleted) || err == nil && t.Mode != acp.ModeAutoApprove {
+		return "", nil
+	}
+	return t.Mode, err
+}
+
+func (a *app) inboxItem(q interrupt.Question, mode string) {
 	fmt.Fprintf(a.out, "%s  %s, asked %s (%s ago)\n", oneLine(q.ID()), oneLine(where(q)), localTime(q.AskedAt), age(time.Since(q.AskedAt)))
 	fmt.Fprintf(a.out, "  %s\n", oneLine(q.Payload.Reason()))
 	if text := work(q.Shows); text != "" {
@@ -107,6 +129,9 @@ func (a *app) inboxItem(q interrupt.Question) {
 	}
 	if q.Deadline != nil {
 		fmt.Fprintf(a.out, "  until %s\n", oneLine(deadline(q)))
+	}
+	if mode != "" {
+		fmt.Fprintf(a.out, "  mode %s: the next prompt in an editor approves it\n", mode)
 	}
 	for _, c := range a.answerCommands(q) {
 		fmt.Fprintf(a.out, "  %s\n", c)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-agent/holdfast/acp"
 	"github.com/holdfast-agent/holdfast/engine"
 	"github.com/holdfast-agent/holdfast/store"
 )
@@ -23,6 +24,8 @@ type showJSON struct {
 	Next      []string        `json:"next"`
 	Questions []questionJSON  `json:"questions"`
 	Waits     []waitJSON      `json:"waits,omitempty"`
+	Answer    *answerJSON     `json:"answer,omitempty"` // that the entry gives
+	Always    []acp.Standing  `json:"always,omitempty"` // what was decided for always, in an editor
 }
 
 // waitJSON is something that a sleeping turn waits for.
@@ -97,6 +100,12 @@ func newShowJSON(view *engine.View, seq int64) showJSON {
 	if base := view.Base(); base != nil && !view.Head.Status.Over() && base.Next != nil {
 		out.Next = base.Next
 	}
+	out.Answer = newEntryJSON(view.Head, view.Head.Payload.Answer).Answer
+	if seq == 0 {
+		out.Always = acp.Standings(view.Thread)
+	} else {
+		out.Mode = "" // it is that of today
+	}
 	for _, q := range view.Open() {
 		out.Questions = append(out.Questions, newQuestionJSON(q))
 	}
@@ -136,6 +145,13 @@ func (a *app) show(view *engine.View, shown showJSON, seq int64) error {
 		row("at", localTime(view.Head.At))
 	} else {
 		row("updated", localTime(t.UpdatedAt))
+		if t.Mode != "" {
+			actor, client, at := acp.ModeBy(t)
+			row("mode", fmt.Sprintf("%s, set by %s (%s) %s", t.Mode, actor, client, localTime(at)))
+		}
+		for _, s := range shown.Always {
+			row("always", fmt.Sprintf("%s: %s, by %s at %s", s.ID(), s.Label, s.Actor, s.Origin))
+		}
 		if o := t.Owner; o != nil && o.Alive {
 			row("held by", fmt.Sprintf("process %d (%s), since %s", o.PID, t.Lease, localTime(o.Since)))
 		}
@@ -144,6 +160,16 @@ func (a *app) show(view *engine.View, shown showJSON, seq int64) error {
 	if end := view.Head.Payload.End; end != nil {
 		row("ended", strings.TrimSpace(end.Cause))
 		row("reason", end.Reason)
+	}
+	if given := view.Head.Payload.Answer; given != nil {
+		text := given.Choice
+		if text == "" {
+			text = compact(given.Value)
+		}
+		row("answer", fmt.Sprintf("%s to %s, by %s", text, given.Question, onWhoseWord(view.Head.Actor, given)))
+		row("client", given.Client)
+		row("os user", given.OSUser)
+		row("reason", given.Reason)
 	}
 	if edit := view.Head.Payload.Edit; edit != nil {
 		row("changed", string(view.Head.Kind)+" by "+view.Head.Actor+" via "+edit.Via)

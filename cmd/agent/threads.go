@@ -22,11 +22,12 @@ type threadJSON struct {
 	Head    int64         `json:"head"`
 	Updated string        `json:"updated_at"`
 	WakeAt  string        `json:"wake_at,omitempty"` // the first deadline or timer
+	Mode    string        `json:"mode,omitempty"`    // of a session in an editor
 }
 
 func newThreadJSON(t engine.Thread) threadJSON {
 	out := threadJSON{
-		Thread: t.ID, Status: t.Status, Graph: t.GraphName, Turn: t.Turn, Head: t.Head, Updated: jsonTime(t.UpdatedAt),
+		Thread: t.ID, Status: t.Status, Graph: t.GraphName, Turn: t.Turn, Head: t.Head, Updated: jsonTime(t.UpdatedAt), Mode: t.Mode,
 	}
 	if at := wakes(t); at != nil {
 		out.WakeAt = jsonTime(*at)
