@@ -35,7 +35,6 @@ type Graph struct {
 type node struct {
 	Node
 	name  string
-	alone []string // the name, as the list of tasks of a step that runs nothing else
 	plain []string // targets of its plain edges, sorted; may hold End
 	route *ConditionalEdge
 }

@@ -72,6 +72,11 @@ func (n *node) excludes(member string) bool {
 	return n != nil && n.Barrier != nil && !slices.Contains(n.Barrier.WaitFor, member)
 }
 
+// awaits reports whether a node is a join that waits for another.
+func (n *node) awaits(member string) bool {
+	return n != nil && n.Barrier != nil && slices.Contains(n.Barrier.WaitFor, member)
+}
+
 // strays reports whether a failure or a rejection of a node leads to another.
 func (c *compiler) strays(from, to string) bool {
 	leads := func(gates []Gate) bool {

@@ -43,7 +43,7 @@ func (c *compiler) compileNodes() {
 	}
 	for _, name := range sortedKeys(c.d.Nodes) {
 		at := "/nodes/" + EscapePointer(name)
-		n := &node{Node: c.d.Nodes[name], name: name, alone: []string{name}}
+		n := &node{Node: c.d.Nodes[name], name: name}
 		switch {
 		case name == Start || name == End:
 			c.problem(at, "", "%s is a pseudo node and cannot be defined", name)

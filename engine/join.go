@@ -43,6 +43,9 @@ func (g *Graph) timed(before, after frontier, at time.Time) frontier {
 
 // overdue lets joins run whose timer is due, with those who arrived.
 func (g *Graph) overdue(f frontier, at time.Time) frontier {
+	if len(f.timers) == 0 {
+		return f
+	}
 	var due []string
 	for join, when := range f.timers {
 		if !at.Before(when) {
@@ -67,11 +70,7 @@ func union(a, b []string) []string {
 	if len(a) == 0 {
 		return b
 	}
-	ready := map[string]bool{}
-	for _, task := range append(slices.Clone(a), b...) {
-		ready[task] = true
-	}
-	return taskOrder(ready)
+	return taskOrder(slices.Concat(a, b))
 }
 
 // owe notes who had not arrived when a join ran: they come too late to count.

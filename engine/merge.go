@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-agent/holdfast/internal/failpoint"
 	"github.com/holdfast-agent/holdfast/internal/value"
@@ -39,7 +40,8 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (failed func() (*Turn, err
 		return r.stepFailed(outcomes, "channel", "", err)
 	}
 	r.apply(changed)
-	entry := &Entry{Kind: KindStep, Status: Running, Step: r.head.Step + 1, At: r.e.now(), Payload: Payload{Ops: r.graph.stored(ops)}}
+	entry := r.stepEntry()
+	*entry = Entry{Kind: KindStep, Status: Running, Step: r.head.Step + 1, Tasks: p.tasks, At: r.time(), Payload: Payload{Ops: r.graph.stored(ops)}}
 	r.addShown(entry, outcomes)
 	if node, err := r.route(entry, p.frontier, outcomes); err != nil {
 		r.undo(changed)
@@ -75,6 +77,23 @@ func (r *run) commitStep(p plan, outcomes []*outcome) (failed func() (*Turn, err
 		r.questionEvents(entries)
 	}
 	return nil
+}
+
+// stepEntry is room for the entry of a step. The run and the store copy an entry;
+// who listens may keep it, and then each needs room of its own.
+func (r *run) stepEntry() *Entry {
+	if r.heard() {
+		return new(Entry)
+	}
+	return &r.entry
+}
+
+// time is when an entry is made: now, if anybody will ever see it.
+func (r *run) time() (at time.Time) {
+	if r.log != nil || r.heard() || r.graph.timeouts {
+		at = r.e.now()
+	}
+	return at
 }
 
 // stepFailed ends the turn because of a step whose tasks all finished: their

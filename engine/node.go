@@ -17,14 +17,14 @@ import (
 // that made it ready.
 func (r *run) newTask(id string, base *Entry, p *plan) *Task {
 	t := new(Task)
-	r.fillTask(t, id, base, p)
+	r.fillTask(t, id, base, p, r.stored(base.Seq, id))
 	return t
 }
 
-func (r *run) fillTask(t *Task, id string, base *Entry, p *plan) {
+func (r *run) fillTask(t *Task, id string, base *Entry, p *plan, stored []Result) {
 	t.id, t.node, t.run = id, r.graph.nodes[nodeOf(id)], r
 	t.base, t.turn, t.step = base.Seq, base.Turn, base.Step+1
-	t.state, t.before = State(r.state), r.usage()
+	t.state = State(r.state)
 	if input, sent := base.Payload.Sends[id]; sent {
 		t.state = maps.Clone(t.state)
 		maps.Copy(t.state, input)
@@ -42,7 +42,7 @@ func (r *run) fillTask(t *Task, id string, base *Entry, p *plan) {
 			break
 		}
 	}
-	for _, res := range r.stored(base.Seq, id) {
+	for _, res := range stored {
 		if res.Kind != ResultTask {
 			t.results = append(t.results, res)
 		}

@@ -72,8 +72,8 @@ func (o *outcome) result(g *Graph) Result {
 }
 
 // restore takes the stored result of a task that finished before.
-func (r *run) restore(o *outcome) bool {
-	for _, res := range r.stored(r.base().Seq, o.task.id) {
+func (r *run) restore(o *outcome, stored []Result) bool {
+	for _, res := range stored {
 		if res.Kind != ResultTask {
 			continue
 		}

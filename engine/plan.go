@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/holdfast-agent/holdfast/internal/value"
@@ -46,7 +45,7 @@ func (r *run) plan(base *Entry, known []asked) plan {
 		p.tasks = p.ready
 	} else {
 		r.beforeGates(base, known, &p)
-		sort.SliceStable(p.tasks, func(i, j int) bool { return taskLess(p.tasks[i], p.tasks[j]) })
+		slices.SortStableFunc(p.tasks, compareTasks)
 	}
 	if len(p.timers) > 0 && len(p.tasks) == 0 && len(p.ask) == 0 && p.err == nil {
 		var q *interrupt.Question
@@ -252,12 +251,12 @@ func (r *run) withGates(entry *Entry) ([]*Entry, Lease) {
 		// A subgraph asks, and ends, when its parent's step comes to rest.
 		return entries, LeaseMoving
 	}
-	ahead := *entry
-	ahead.Seq, ahead.Turn = r.seq+1, r.thread.Turn
+	// Its place in the log, as the commit will give it: gates are sealed with it.
+	entry.Seq, entry.Turn = r.seq+1, r.thread.Turn
 	if entry.Kind == KindInput {
-		ahead.Turn++
+		entry.Turn++
 	}
-	p := r.plan(&ahead, nil)
+	p := r.plan(entry, nil)
 	switch {
 	case p.err != nil:
 		// The entry stands; that its gate cannot be asked ends the turn next.

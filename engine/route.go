@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -30,15 +31,9 @@ type led struct {
 func (r *run) route(entry *Entry, before frontier, outcomes []*outcome) (node string, err error) {
 	entry.Payload.Rejected = before.rejected
 	gated := false
-	routes := make([]led, 0, len(outcomes))
+	routes := make([]led, 0, 8) // most steps have no more tasks, and then it is no work for the heap
 	var sent map[string]int
-	if n := outcomes[0].task.node; len(outcomes) == 1 && outcomes[0].task.id == n.name {
-		entry.Tasks = n.alone
-	}
 	for _, o := range outcomes {
-		if len(entry.Tasks) < len(outcomes) {
-			entry.Tasks = append(entry.Tasks, o.task.id)
-		}
 		entry.Payload.Notes = append(entry.Payload.Notes, o.task.notes...)
 		if o.failure != nil {
 			if entry.Payload.Failures == nil {
@@ -58,8 +53,9 @@ func (r *run) route(entry *Entry, before frontier, outcomes []*outcome) (node st
 		if err != nil {
 			return o.task.node.name, err
 		}
+		targets = slices.Clip(targets) // sends go into a list of their own
 		for _, send := range o.output.Sends {
-			id := fmt.Sprintf("%s[%d]", send.Node, sent[send.Node])
+			id := send.Node + "[" + strconv.Itoa(sent[send.Node]) + "]"
 			if sent == nil {
 				sent = map[string]int{}
 			}
@@ -68,7 +64,7 @@ func (r *run) route(entry *Entry, before frontier, outcomes []*outcome) (node st
 				entry.Payload.Sends = map[string]Values{}
 			}
 			entry.Payload.Sends[id] = send.Input
-			targets = append(targets[:len(targets):len(targets)], id)
+			targets = append(targets, id)
 		}
 		if n := len(entry.Payload.Sends); n > MaxSends {
 			return o.task.node.name, fmt.Errorf("the tasks of this step send %d tasks together; at most %d are possible", n, MaxSends)
@@ -98,40 +94,51 @@ func (r *run) route(entry *Entry, before frontier, outcomes []*outcome) (node st
 // advance computes what is ready from where the finished tasks lead. An edge
 // into a join does not trigger it: it counts as the arrival of the task's node.
 func (g *Graph) advance(before frontier, routes []led) frontier {
+	after := frontier{rejected: before.rejected}
 	if !g.joins && len(routes) == 1 && len(routes[0].targets) == 1 {
-		if routes[0].targets[0] == End {
-			return frontier{rejected: before.rejected}
+		if routes[0].targets[0] != End {
+			after.ready = routes[0].targets
 		}
-		return frontier{ready: routes[0].targets, rejected: before.rejected}
+		return after
 	}
-	after := frontier{arrivals: cloneLists(before.arrivals), debts: cloneLists(before.debts), rejected: before.rejected}
-	ready := map[string]bool{}
-	touched := map[string]bool{}
+	if g.joins {
+		after.arrivals, after.debts = cloneLists(before.arrivals), cloneLists(before.debts)
+	}
+	targets := 0
+	for _, l := range routes {
+		targets += len(l.targets)
+	}
+	ready := make([]string, 0, targets)
+	var touched []string
 	for _, l := range routes {
 		member := nodeOf(l.task)
 		for _, to := range l.targets {
-			n := g.nodes[to]
-			if n == nil || n.Barrier == nil || !slices.Contains(n.Barrier.WaitFor, member) {
-				if to != End {
-					ready[to] = true
-				}
+			if to == End {
 				continue
 			}
-			touched[to] = true
+			if !g.joins || !g.nodes[to].awaits(member) {
+				ready = append(ready, to)
+				continue
+			}
+			if !slices.Contains(touched, to) {
+				touched = append(touched, to)
+			}
 			if !slices.Contains(after.arrivals[to], member) {
 				after.arrivals[to] = append(after.arrivals[to], member)
 			}
 		}
 	}
-	for join := range touched {
-		g.fire(join, &after, before, ready)
+	for _, join := range touched {
+		if g.fire(join, &after, before) {
+			ready = append(ready, join)
+		}
 	}
 	after.ready = taskOrder(ready)
 	return after
 }
 
-// fire settles debts and looks whether a join has enough arrivals to run.
-func (g *Graph) fire(join string, after *frontier, before frontier, ready map[string]bool) {
+// fire settles debts and reports whether a join has enough arrivals to run.
+func (g *Graph) fire(join string, after *frontier, before frontier) (ready bool) {
 	barrier := g.nodes[join].Barrier
 	arrived := after.arrivals[join]
 	for _, late := range before.debts[join] {
@@ -145,8 +152,7 @@ func (g *Graph) fire(join string, after *frontier, before frontier, ready map[st
 	if need <= 0 {
 		need = len(barrier.WaitFor)
 	}
-	if len(arrived) >= need {
-		ready[join] = true
+	if ready = len(arrived) >= need; ready {
 		g.owe(join, after, arrived)
 		arrived = nil
 	}
@@ -158,6 +164,7 @@ func (g *Graph) fire(join string, after *frontier, before frontier, ready map[st
 	if len(after.debts[join]) == 0 {
 		delete(after.debts, join)
 	}
+	return ready
 }
 
 // leads is where the edges of a node lead.
@@ -180,21 +187,18 @@ func cloneLists(m map[string][]string) map[string][]string {
 	return out
 }
 
-// taskOrder sorts task ids: by the bytes of the node's name, the node's plain
-// task first, then its sends in the order in which they were sent.
-func taskOrder(ids map[string]bool) []string {
-	out := sortedKeys(ids)
-	sort.SliceStable(out, func(i, j int) bool { return taskLess(out[i], out[j]) })
-	return out
+// taskOrder sorts task ids, each once, in place.
+func taskOrder(ids []string) []string {
+	slices.SortFunc(ids, compareTasks)
+	return slices.Compact(ids)
 }
 
-func taskLess(a, b string) bool {
+// compareTasks is the order of tasks: by the bytes of the node's name, the
+// node's plain task first, then its sends in the order in which they were sent.
+func compareTasks(a, b string) int {
 	nodeA, indexA := splitTask(a)
 	nodeB, indexB := splitTask(b)
-	if nodeA != nodeB {
-		return nodeA < nodeB
-	}
-	return indexA < indexB
+	return cmp.Or(strings.Compare(nodeA, nodeB), cmp.Compare(indexA, indexB), strings.Compare(a, b))
 }
 
 // splitTask takes a task id apart; the index of a plain task is -1.
@@ -253,6 +257,7 @@ func (e *ConditionalEdge) targets(g *Graph, s State) (targets []string, err erro
 	if e.Routes == nil && len(keys) == 1 && (keys[0] == End || g.nodes[keys[0]] != nil) {
 		return keys, nil
 	}
+	targets = make([]string, 0, len(keys))
 	for _, key := range keys {
 		to, known := e.Routes[key]
 		if !known && e.Routes == nil {

@@ -34,6 +34,7 @@ type run struct {
 	changed  changes
 	index    map[string][]Result // while a step's tasks are made
 	one      [1]*outcome
+	entry    Entry
 	oneEntry [1]*Entry
 
 	// Of the root alone; mu guards them while tasks run.
@@ -252,7 +253,7 @@ func (r *run) commit(leave Lease, entries []*Entry, results []Result, c Commit) 
 			entry.Namespace = r.ns
 		}
 		if entry.At.IsZero() {
-			entry.At = r.e.now()
+			entry.At = r.time()
 		}
 	}
 	for i := range results {

@@ -153,7 +153,7 @@ func (t *Task) Use(u Usage) {
 		return
 	}
 	t.used = t.used.plus(u)
-	total := t.before.plus(t.used)
+	total := t.run.usage().plus(t.used)
 	t.mu.Unlock()
 	t.run.emit(Event{Type: EventUsage, Task: t.id, Node: t.node.name, Usage: &total})
 }
@@ -163,7 +163,7 @@ func (t *Task) Use(u Usage) {
 func (t *Task) Usage() Usage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.before.plus(t.used)
+	return t.run.usage().plus(t.used)
 }
 
 // usage is what the turn has used before the step that is ready. A subgraph
@@ -178,21 +178,22 @@ func (r *run) usage() Usage {
 
 // addShown puts what the finished tasks showed and used into the step's entry.
 func (r *run) addShown(entry *Entry, outcomes []*outcome) {
-	var used Usage
-	if u := r.base().Payload.Usage; u != nil {
-		used = *u
-	}
+	entry.Payload.Usage = r.base().Payload.Usage
 	for _, o := range outcomes {
-		used = used.plus(o.task.used)
+		if o.task.used != (Usage{}) {
+			var used Usage
+			if entry.Payload.Usage != nil {
+				used = *entry.Payload.Usage
+			}
+			used = used.plus(o.task.used)
+			entry.Payload.Usage = &used
+		}
 		if kept := o.task.kept(o.output.Writes); len(kept) > 0 {
 			if entry.Payload.Shown == nil {
 				entry.Payload.Shown = map[string][]Shown{}
 			}
 			entry.Payload.Shown[o.task.id] = kept
 		}
-	}
-	if used != (Usage{}) {
-		entry.Payload.Usage = &used
 	}
 }
 

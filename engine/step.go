@@ -32,8 +32,9 @@ func (r *run) tasks(p plan) []*outcome {
 	restored := false
 	for i, id := range p.tasks {
 		o := &rooms[i]
-		r.fillTask(&o.task, id, r.base(), &p)
-		restored = r.restore(o) || restored
+		stored := r.stored(r.base().Seq, id)
+		r.fillTask(&o.task, id, r.base(), &p, stored)
+		restored = r.restore(o, stored) || restored
 		outcomes = append(outcomes, o)
 	}
 	r.index = nil

@@ -107,7 +107,7 @@ func (l Lease) String() string {
 type Commit struct {
 	Take    Take
 	Leave   Lease
-	Entries []*Entry
+	Entries []*Entry // the store keeps copies, not the pointers
 	Results []Result // stored with the entries; an entry that moves the base settles (deletes) those of the old base
 	Graph   *GraphRecord
 	// Status is what threads.status becomes if there are no entries: a failed

@@ -127,7 +127,7 @@ func (r *run) child(ctx context.Context, t *Task) (*run, error) {
 	c := &run{
 		e: r.e, log: r.log, graph: sub.Graph, thread: r.thread, root: r.root, depth: r.depth + 1,
 		ns: namespace(r.ns, t.id, t.base), state: map[string]any{}, limit: r.limit, ctx: ctx, kill: r.kill,
-		before: t.before,
+		before: r.usage(),
 	}
 	r.root.mu.Lock()
 	known := slices.Clone(r.root.children[c.ns])

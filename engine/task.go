@@ -53,7 +53,6 @@ type Task struct {
 	notes    []string
 	shown    []Shown
 	used     Usage         // by this task
-	before   Usage         // by the turn before it
 	alive    chan struct{} // signs of life, for the idle timeout
 	over     bool          // the node returned: whoever still holds the task changes nothing
 }

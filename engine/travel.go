@@ -140,7 +140,8 @@ func (r *run) asNode(entry *Entry, name string) (dropped []string, err error) {
 	}
 	before := frontier{arrivals: entry.Payload.Arrivals, debts: entry.Payload.Debts, timers: entry.Payload.Timers, rejected: entry.Payload.Rejected}
 	was := entry.Next
-	entry.Tasks, entry.Payload.Routes, entry.Payload.Sends, entry.Payload.Failures = nil, nil, nil, nil
+	entry.Tasks = []string{name}
+	entry.Payload.Routes, entry.Payload.Sends, entry.Payload.Failures = nil, nil, nil
 	if _, err := r.route(entry, before, []*outcome{{task: Task{id: name, node: n}}}); err != nil {
 		return nil, err
 	}
