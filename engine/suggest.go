@@ -2,10 +2,11 @@ package engine
 
 import "strings"
 
+// pointerEscapes is made once: that is what takes time.
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
 // EscapePointer writes one part of an RFC 6901 pointer.
-func EscapePointer(part string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(part)
-}
+func EscapePointer(part string) string { return pointerEscapes.Replace(part) }
 
 // Nearest words a suggestion: the name that was probably meant, or nothing if
 // none is near.

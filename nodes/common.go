@@ -2,6 +2,8 @@ package nodes
 
 import (
 	"math"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-agent/holdfast/engine"
@@ -34,13 +36,13 @@ func CommonSchema() map[string]any {
 	}
 }
 
-func commonKeys() []string {
+var commonKeys = sync.OnceValue(func() []string {
 	keys := []string{"type"}
 	for key := range CommonSchema()["properties"].(map[string]any) {
 		keys = append(keys, key)
 	}
-	return keys
-}
+	return slices.Clip(keys)
+})
 
 // common reads what every node may have.
 func (b *Config) common(node *engine.Node) {

@@ -76,6 +76,18 @@ func (d *decoder) expression(t *tree, s span, w where) *program {
 		complain(i, "this is an expression already: leave out ${{ }}", "%s in an expression", "${{")
 		return nil
 	}
+	// The canonical form is read right after the file, and says the same again.
+	key := programKey{text: s.text, seen: strings.Join(w.names, " ")}
+	if w.alone == "" {
+		if d.scope == "" {
+			d.scope = strings.Join(d.channels(), "\x00")
+		}
+		key.channels = d.scope
+	}
+	if p := d.programs[key]; p != nil {
+		d.effects.Reads = append(d.effects.Reads, p.reads...)
+		return p
+	}
 	names := types.Map{tickName: tickType, smallName: tickType, chargeName: tickType}
 	channels := d.def.Channels
 	if w.alone != "" {
@@ -112,7 +124,15 @@ func (d *decoder) expression(t *tree, s span, w where) *program {
 	p := &program{source: strings.TrimSpace(s.text), code: code, reads: collect.reads}
 	d.effects.Reads = append(d.effects.Reads, p.reads...)
 	p.boolean = collect.root != nil && collect.root == reflect.TypeFor[bool]()
+	d.programs[key] = p
 	return p
+}
+
+// programKey is what a checked expression depends on.
+type programKey struct {
+	text     string
+	seen     string // names beside the channels
+	channels string
 }
 
 func options(names types.Map, visitor ast.Visitor) []expr.Option {

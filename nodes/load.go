@@ -59,6 +59,7 @@ func (d *decoder) roundTrip(g *engine.Graph, data []byte) {
 		return
 	}
 	again := newDecoder(d.types, g.Name(), "", false)
+	again.programs = d.programs
 	switch stored := again.read(canonical); {
 	case stored == nil:
 		d.mistake(place{1, 1}, "", "", "this graph cannot be stored, because its canonical form is no graph: %s", again.problems[0])
@@ -87,6 +88,8 @@ type decoder struct {
 	problems []engine.Problem
 	warnings []engine.Problem
 	effects  *engine.Effects // of the node, or the condition, that is being read
+	programs map[programKey]*program
+	scope    string // the channels, as a programKey has them
 
 	// Where the edges of the definition stand in the file.
 	edgeAt, conditionalAt []string
@@ -97,7 +100,7 @@ type decoder struct {
 func newDecoder(types *Registry, name, dir string, own bool) *decoder {
 	d := &decoder{
 		types: types, own: own, dir: dir, places: map[string]place{}, keys: map[string]place{}, bad: map[string]bool{},
-		includes: &includes{done: map[string]*engine.Graph{}}, effects: &engine.Effects{},
+		includes: &includes{done: map[string]*engine.Graph{}}, effects: &engine.Effects{}, programs: map[programKey]*program{},
 	}
 	d.def.Name, d.def.Place = name, d.place
 	return d
