@@ -125,6 +125,9 @@ func (n *node) canonical(g *Graph) (map[string]any, error) {
 			out["idle_timeout"] = n.Timeout.Idle.String()
 		}
 	}
+	if n.MaxConcurrency > 0 {
+		out["max_concurrency"] = n.MaxConcurrency
+	}
 	if n.OnError != "" {
 		out["on_error"] = n.OnError
 	}

@@ -66,6 +66,9 @@ func (c *compiler) compileNodes() {
 		if n.Type == "" {
 			n.Type = "go"
 		}
+		if n.MaxConcurrency < 0 {
+			c.problem(at+"/max_concurrency", "", "max_concurrency of node %s is at least 1, not %d", name, n.MaxConcurrency)
+		}
 		c.compileRetry(at, n)
 		c.compileTimeout(at, n)
 		n.Effects = c.effectsOf(n)

@@ -25,6 +25,7 @@ func (c *compiler) checkReach() {
 		} else if len(n.plain) == 0 {
 			next = []string{End}
 		}
+		next = append(next, n.Sends...)
 		if n.OnError != "" {
 			next = append(next, n.OnError)
 		}

@@ -113,6 +113,12 @@ type Node struct {
 	// OnError is the node that a failure leads to, instead of failing the turn;
 	// it finds it in Task.Failure.
 	OnError string
+	// Sends are the nodes that this one may send tasks to, so that Compile knows
+	// what leads to them; a run does not need it.
+	Sends []string
+	// MaxConcurrency bounds the tasks of this node that run at once in a step; 0:
+	// by Options.MaxConcurrency alone.
+	MaxConcurrency int
 	// Effects are the channels that the node may read and write; nil is
 	// unknown. Compile looks for mistakes in them, and a run does not need them.
 	Effects *Effects

@@ -136,11 +136,18 @@ func TestSendsAskSinglyAndOnlyThePausedOnesRunAgain(t *testing.T) {
 
 func TestNoMoreTasksThanAllowedRunAtOnce(t *testing.T) {
 	t.Parallel()
+	t.Run("of an engine", func(t *testing.T) { noMoreThanFour(t, 4, 0) })
+	t.Run("of a node", func(t *testing.T) { noMoreThanFour(t, 64, 4) })
+	t.Run("of both", func(t *testing.T) { noMoreThanFour(t, 4, 5) })
+}
+
+func noMoreThanFour(t *testing.T, ofEngine, ofNode int) {
+	t.Parallel()
 	b := setup(t)
 	d := b.mapReduce(20)
 	var now, peak atomic.Int64
 	full := make(chan struct{})
-	d.Nodes["worker"] = engine.Node{Run: func(context.Context, *engine.Task) (engine.Output, error) {
+	d.Nodes["worker"] = engine.Node{MaxConcurrency: ofNode, Run: func(context.Context, *engine.Task) (engine.Output, error) {
 		n := now.Add(1)
 		defer now.Add(-1)
 		for {
@@ -159,7 +166,7 @@ func TestNoMoreTasksThanAllowedRunAtOnce(t *testing.T) {
 		<-full // the first four really run side by side
 		return engine.Output{}, nil
 	}}
-	e := engine.New(b.compile(d), b.store, engine.Options{MaxConcurrency: 4})
+	e := engine.New(b.compile(d), b.store, engine.Options{MaxConcurrency: ofEngine})
 	turn, err := e.Start(t.Context(), "t", engine.Input{})
 	require.NoError(t, err)
 	require.Equal(t, engine.Done, turn.Status)
@@ -168,18 +175,24 @@ func TestNoMoreTasksThanAllowedRunAtOnce(t *testing.T) {
 
 func TestQueuedTasksDoNotStartAfterAFailure(t *testing.T) {
 	t.Parallel()
+	t.Run("behind the bound of an engine", func(t *testing.T) { queuedTasksDoNotStart(t, 1, 0) })
+	t.Run("behind the bound of a node", func(t *testing.T) { queuedTasksDoNotStart(t, 64, 1) })
+}
+
+func queuedTasksDoNotStart(t *testing.T, ofEngine, ofNode int) {
+	t.Parallel()
 	b := setup(t)
 	d := b.mapReduce(10)
 	var fail atomic.Bool
 	fail.Store(true)
-	d.Nodes["worker"] = engine.Node{Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
+	d.Nodes["worker"] = engine.Node{MaxConcurrency: ofNode, Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
 		b.ran(t.ID())
 		if t.ID() == "worker[2]" && fail.Load() {
 			return engine.Output{}, errors.New("no")
 		}
 		return engine.Set("results", t.Get("x")), nil
 	}}
-	e := engine.New(b.compile(d), b.store, engine.Options{MaxConcurrency: 1})
+	e := engine.New(b.compile(d), b.store, engine.Options{MaxConcurrency: ofEngine})
 	_, err := e.Start(t.Context(), "t", engine.Input{})
 	require.ErrorContains(t, err, "failed at node worker")
 	require.Equal(t, []string{"worker[0]", "worker[1]", "worker[2]"}, b.takeRuns())

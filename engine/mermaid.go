@@ -31,6 +31,7 @@ func (g *Graph) Mermaid() string {
 	}
 	for _, name := range g.Nodes() {
 		m.node(name)
+		m.sends(name)
 	}
 	return m.b.String()
 }
@@ -90,6 +91,13 @@ func (m *picture) node(name string) {
 			}
 			m.edge(from, label, n.route.Routes[key])
 		}
+	}
+}
+
+// sends draws where a node sends tasks to.
+func (m *picture) sends(name string) {
+	for _, to := range slices.Sorted(slices.Values(m.g.nodes[name].Sends)) {
+		m.line("  %s -.->|%s| %s", m.ids[name], mermaidText("for each"), m.into(to))
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
@@ -77,58 +75,6 @@ func (r *run) stored(base int64, task string) []Result {
 		}
 	}
 	return out
-}
-
-// runTasks runs tasks side by side, at most MaxConcurrency at once. The caller's
-// goroutine is one of those that run them: a single task needs no other.
-func (r *run) runTasks(tasks []*outcome) {
-	if len(tasks) == 1 {
-		r.runTask(tasks[0])
-		return
-	}
-	b := &batch{run: r, tasks: tasks, places: min(len(tasks), r.e.o.MaxConcurrency)}
-	b.left.Store(int64(len(tasks)))
-	for range b.places - 1 {
-		b.wait.Go(b.work)
-	}
-	b.work()
-	b.wait.Wait()
-}
-
-// batch is tasks that run side by side. It has as many goroutines as places, so
-// that a task waits for no other as long as there is a place; each goes from one
-// task to the next.
-type batch struct {
-	run    *run
-	tasks  []*outcome
-	places int
-	wait   sync.WaitGroup
-	next   atomic.Int64 // index of the task that is to start next
-	left   atomic.Int64 // tasks that did not end yet
-	failed atomic.Bool
-}
-
-func (b *batch) work() {
-	for i := int(b.next.Add(1)) - 1; i < len(b.tasks); i = int(b.next.Add(1)) - 1 {
-		o := b.tasks[i]
-		// After a failure those that waited for a place do not start. Those that
-		// found one at once do, however fast a sibling fails: which ones run is no
-		// matter of luck.
-		if (i >= b.places && b.failed.Load()) || b.run.ctx.Err() != nil {
-			o.aborted = true
-			b.left.Add(-1)
-			continue
-		}
-		b.run.runTask(o)
-		// The last one rides in the step's own commit.
-		if last := b.left.Add(-1) == 0; o.ops != nil && !last {
-			b.run.storeOutcome(o)
-		}
-		// What an error handler takes over is no failure of the step.
-		if o.err != nil && (!o.hasHandler() || errors.As(o.err, new(storeError))) {
-			b.failed.Store(true)
-		}
-	}
 }
 
 // storeOutcome stores the result of a task whose siblings still run, so that
