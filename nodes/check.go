@@ -22,6 +22,7 @@ import (
 type misfit struct {
 	path       []string
 	ofKey      bool // it is about the key at the end of path, not about its value
+	missing    bool // that key is not there
 	message    string
 	suggestion string
 }
@@ -29,7 +30,7 @@ type misfit struct {
 // fits checks a configuration with its final values.
 func (t *Type) fits(config map[string]any) error {
 	var list []string
-	for _, m := range t.misfits(config, "") {
+	for _, m := range t.misfits(config, "the configuration", "") {
 		list = append(list, strings.TrimSuffix(m.message+"; "+m.suggestion, "; "))
 	}
 	if len(list) == 0 {
@@ -42,7 +43,7 @@ func (t *Type) fits(config map[string]any) error {
 // A text with ${{ }} gives a value that nobody knows yet.
 func (c *Config) fits(typ *Type, config map[string]any) bool {
 	ok := true
-	for _, m := range typ.misfits(config, " of node "+c.name) {
+	for _, m := range typ.misfits(config, "the configuration", " of node "+c.name) {
 		t, around, pointer := c.t, c.t, c.t.pointer
 		for _, part := range m.path {
 			pointer = below(pointer, part)
@@ -80,9 +81,10 @@ func (t *tree) part(name string) *tree {
 	return t.get(name)
 }
 
-// misfits are what does not fit; of is put behind what a message is about.
-func (t *Type) misfits(config map[string]any, of string) []misfit {
-	err := t.checks.Validate(config)
+// misfits are what of a value does not fit. Messages call it as it is named, and
+// its parts by their keys with of behind them.
+func (t *Type) misfits(v any, name, of string) []misfit {
+	err := t.checks.Validate(v)
 	if err == nil {
 		return nil
 	}
@@ -90,12 +92,19 @@ func (t *Type) misfits(config map[string]any, of string) []misfit {
 	if !errors.As(err, &bad) {
 		return []misfit{{message: err.Error()}}
 	}
-	return explainer{t, of}.explain(bad)
+	list := explainer{t, name, of}.explain(bad)
+	// A key that is there, misspelt, is not missing beside that.
+	return slices.DeleteFunc(list, func(m misfit) bool {
+		return m.missing && slices.ContainsFunc(list, func(other misfit) bool {
+			return other.ofKey && !other.missing && slices.Equal(m.path[:len(m.path)-1], other.path[:len(other.path)-1]) &&
+				engine.Nearest(other.path[len(other.path)-1], m.path[len(m.path)-1:]) != ""
+		})
+	})
 }
 
 type explainer struct {
-	t  *Type
-	of string
+	t        *Type
+	name, of string
 }
 
 // explain gives the innermost reasons.
@@ -138,7 +147,7 @@ func (x explainer) nearest(e *jsonschema.ValidationError) []misfit {
 var kindWords = map[string]string{"string": "a text", "integer": "an integer", "number": "a number", "boolean": "true or false", "array": "a list", "object": "an object", "null": "null"}
 
 func (x explainer) words(e *jsonschema.ValidationError) []misfit {
-	what := strings.Join(e.InstanceLocation, "/") + x.of
+	what := x.whole(strings.Join(e.InstanceLocation, "/") + x.of)
 	one := func(suggestion, format string, args ...any) []misfit {
 		return []misfit{{path: e.InstanceLocation, suggestion: suggestion, message: fmt.Sprintf(format, args...)}}
 	}
@@ -171,7 +180,7 @@ func (x explainer) words(e *jsonschema.ValidationError) []misfit {
 	case *why.Required:
 		var out []misfit
 		for _, key := range k.Missing {
-			out = append(out, misfit{path: append(slices.Clone(e.InstanceLocation), key), ofKey: true, message: x.whole(what) + " needs " + key})
+			out = append(out, misfit{path: append(slices.Clone(e.InstanceLocation), key), ofKey: true, missing: true, message: what + " needs " + key})
 		}
 		return out
 	case *why.AdditionalProperties:
@@ -182,7 +191,7 @@ func (x explainer) words(e *jsonschema.ValidationError) []misfit {
 			if suggestion == "" && len(known) > 0 {
 				suggestion = "there are " + joinNames(known)
 			}
-			out = append(out, misfit{path: append(slices.Clone(e.InstanceLocation), key), ofKey: true, suggestion: suggestion, message: fmt.Sprintf("unknown key %s in %s", key, x.whole(what))})
+			out = append(out, misfit{path: append(slices.Clone(e.InstanceLocation), key), ofKey: true, suggestion: suggestion, message: fmt.Sprintf("unknown key %s in %s", key, what)})
 		}
 		return out
 	case *why.DependentRequired:
@@ -215,13 +224,13 @@ func (x explainer) words(e *jsonschema.ValidationError) []misfit {
 	case *why.FalseSchema:
 		return one("leave it out", "%s has no place here", what)
 	}
-	return one("", "%s does not fit %s of the schema", x.whole(what), strings.Join(e.ErrorKind.KeywordPath(), "/"))
+	return one("", "%s does not fit %s of the schema", what, strings.Join(e.ErrorKind.KeywordPath(), "/"))
 }
 
-// whole words a message about the configuration as a whole.
+// whole words a message about the value as a whole.
 func (x explainer) whole(what string) string {
 	if what == x.of {
-		return "the configuration" + x.of
+		return x.name + x.of
 	}
 	return what
 }

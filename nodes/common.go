@@ -17,12 +17,13 @@ func CommonSchema() map[string]any {
 	return map[string]any{
 		"type": "object",
 		"properties": map[string]any{
-			"on_crash":     enumSchema("what to do with work of which nobody knows whether it was done: run it again, ask a person, or fail; absent: ask for exec, retry for all other types", "retry", "ask", "fail"),
-			"on_error":     textSchema("the node that a failure leads to, after the retries; absent: the turn fails"),
-			"retry_policy": retrySchema(),
-			"run_timeout":  durationSchema("how long an attempt may take"),
-			"idle_timeout": durationSchema("how long an attempt may give no sign of life, such as output"),
-			"on_timeout":   enumSchema("what becomes of an attempt that took too long: it failed, it failed and is tried again, or it counts as done and wrote nothing; absent: fail", "fail", "retry", "skip"),
+			"on_crash":        enumSchema("what to do with work of which nobody knows whether it was done: run it again, ask a person, or fail; absent: ask for exec, retry for all other types", "retry", "ask", "fail"),
+			"on_error":        textSchema("the node that a failure leads to, after the retries; absent: the turn fails"),
+			"retry_policy":    retrySchema(),
+			"run_timeout":     durationSchema("how long an attempt may take"),
+			"idle_timeout":    durationSchema("how long an attempt may give no sign of life, such as output"),
+			"on_timeout":      enumSchema("what becomes of an attempt that took too long: it failed, it failed and is tried again, or it counts as done and wrote nothing; absent: fail", "fail", "retry", "skip"),
+			"max_concurrency": map[string]any{"type": "integer", "minimum": 1, "description": "how many tasks of this node run at once, where a map or a fan-out sends it many; absent: as many as the program allows"},
 			"barrier": map[string]any{
 				"type": "object", "description": "makes the node a join: it runs once, in the step after the last of several others led to it",
 				"required": []any{"wait_for"}, "additionalProperties": false, "patternProperties": annotationSchema(),
@@ -60,6 +61,13 @@ func (b *Config) common(node *engine.Node) {
 	}
 	if v := b.get("barrier"); v != nil {
 		node.Barrier = d.barrier(v, b.name)
+	}
+	if v := b.get("max_concurrency"); v != nil {
+		n, ok := d.integer(v, b.what("max_concurrency"))
+		if ok && n < 1 {
+			d.wrong(v, "", "%s is at least 1, not %d", b.what("max_concurrency"), n)
+		}
+		node.MaxConcurrency = int(min(max(n, 0), engine.MaxSends))
 	}
 	if limit := b.timeout(); limit != nil {
 		node.Timeout = limit

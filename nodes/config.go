@@ -20,6 +20,7 @@ type Config struct {
 	name   string
 	config map[string]any  // what goes into the canonical form
 	read   map[string]bool // keys that New read
+	moved  []string        // keys that the canonical form has elsewhere
 }
 
 // Node is the name of the node.
@@ -208,6 +209,9 @@ func (c *Config) make(typ *Type) (node engine.Node) {
 	}()
 	node = typ.New(c)
 	maps.Copy(c.config, own)
+	for _, key := range c.moved {
+		delete(c.config, key)
+	}
 	if node.Effects != nil {
 		c.d.effects.Reads = append(c.d.effects.Reads, node.Effects.Reads...)
 		c.d.effects.Writes = append(c.d.effects.Writes, node.Effects.Writes...)
@@ -238,7 +242,8 @@ func (c *Config) own(typ *Type) map[string]any {
 	return own
 }
 
-// resolve makes the Resolve of a node: the keys that New left to it.
+// resolve makes the Resolve of a node: its configuration, with ${{ }} replaced in
+// the keys that New left to it.
 func (c *Config) resolve(typ *Type, own map[string]any) func(*engine.Task) (any, error) {
 	templates := map[string]*Template{}
 	for key := range own {
@@ -246,20 +251,20 @@ func (c *Config) resolve(typ *Type, own map[string]any) func(*engine.Task) (any,
 			templates[key] = c.Template(key)
 		}
 	}
-	if len(templates) == 0 {
+	if len(own) == 0 {
 		return nil
 	}
 	return func(t *engine.Task) (any, error) {
-		resolved, whole := map[string]any{}, maps.Clone(own)
+		resolved := maps.Clone(own)
 		for key, template := range templates {
 			v, err := template.Value(t)
 			if err != nil {
 				return nil, err
 			}
-			resolved[key], whole[key] = v, v
+			resolved[key] = v
 		}
 		// What came from the channels must fit as what was written does.
-		if err := typ.fits(whole); err != nil {
+		if err := typ.fits(resolved); err != nil {
 			return nil, err
 		}
 		return resolved, nil

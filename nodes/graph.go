@@ -74,10 +74,20 @@ func (d *decoder) readNodes(t *tree) {
 		d.wrong(t, "", "nodes is an object of nodes by name, not %s", t.what())
 		return
 	}
+	d.nodeNames = t
 	d.def.Nodes = map[string]engine.Node{}
 	for _, k := range t.keys {
 		d.def.Nodes[k.name] = d.readNode(k.value, k.name)
 	}
+}
+
+// names are the names of the nodes.
+func (d *decoder) names() []string {
+	var names []string
+	for _, k := range d.nodeNames.keys {
+		names = append(names, k.name)
+	}
+	return names
 }
 
 // readNode reads a node by its type. It always gives a node that Compile
@@ -99,7 +109,11 @@ func (d *decoder) readNode(t *tree, name string) engine.Node {
 	typ := d.types.named(typeName)
 	if typ == nil {
 		names := d.types.names()
-		d.wrong(v, engine.Nearest(typeName, names), "unknown node type %q; there are %s", typeName, joinNames(names))
+		suggestion := engine.Nearest(typeName, names)
+		if suggestion == "" {
+			suggestion = "there are " + joinNames(names)
+		}
+		d.wrong(v, suggestion, "unknown node type %q", typeName)
 		return stub
 	}
 	d.onlyOf(t, name, typ)

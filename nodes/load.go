@@ -91,6 +91,8 @@ type decoder struct {
 	programs map[programKey]*program
 	scope    string // the channels, as a programKey has them
 
+	nodeNames *tree // the nodes
+
 	// Where the edges of the definition stand in the file.
 	edgeAt, conditionalAt []string
 }

@@ -101,7 +101,7 @@ interrupt_before: [d]
 		`5:21: /channels/prompt/reducer: unknown reducer "overwrit"; there are overwrite, append, merge, messages, sum, min, max; did you mean overwrite?`,
 		`8:19: /nodes/a/comand: unknown key comand in node a of type exec; did you mean command?`,
 		`8:58: /nodes/a/output: there is no channel "logg"; did you mean log?`,
-		`9:13: /nodes/b/type: unknown node type "sett"; there are ask, exec, set, subgraph; did you mean set?`,
+		`9:13: /nodes/b/type: unknown node type "sett"; did you mean set?`,
 		`10:33: /nodes/c/values/log: unknown name promt in an expression: it is no declared channel; did you mean prompt?`,
 		`11:3: /nodes/a: the key a is there twice; the first is in line 8`,
 		`14:19: /edges/1/to: there is no node "q"; did you mean a?`,

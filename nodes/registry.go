@@ -25,7 +25,10 @@ type Registry struct {
 
 // ownTypes are the types of this package.
 func ownTypes() []Type {
-	return []Type{askType(), execType(), setType(), subgraphType()}
+	return []Type{
+		askType(), execType(), fileType(), httpType(), mapType(), setType(), signalType(),
+		subgraphType(), switchType(), transformType(), waitType(),
+	}
 }
 
 // registry is what the functions of the package work on.
@@ -97,9 +100,9 @@ func (t *Type) check() error {
 	case t.Name == "go":
 		return errors.New("this is how nodes in Go are called")
 	case t.Version < 1:
-		return errors.New("Version counts from 1")
+		return errors.New("its version counts from 1")
 	case t.New == nil:
-		return errors.New("New is not set")
+		return errors.New("it has no New")
 	}
 	if t.Schema == nil {
 		t.Schema = map[string]any{}
@@ -133,16 +136,40 @@ func (t *Type) check() error {
 		t.Schema["additionalProperties"] = false
 	}
 	t.Schema["patternProperties"] = mergedObject(t.Schema["patternProperties"], annotationSchema())
-	const url = "type.json"
-	compiler := jsonschema.NewCompiler()
-	compiler.DefaultDraft(jsonschema.Draft2020)
-	if err := compiler.AddResource(url, t.Schema); err != nil {
-		return fmt.Errorf("its schema: %w", err)
-	}
-	if t.checks, err = compiler.Compile(url); err != nil {
+	t.checks, err = compileSchema(t.Schema)
+	if err != nil {
 		return fmt.Errorf("its schema: %w", err)
 	}
 	return nil
+}
+
+// compileSchema makes a JSON Schema ready. It reads no other place than itself.
+func compileSchema(schema any) (*jsonschema.Schema, error) {
+	const url = "schema.json"
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.UseLoader(jsonschema.SchemeURLLoader{})
+	if err := compiler.AddResource(url, schema); err != nil {
+		return nil, schemaError(err)
+	}
+	s, err := compiler.Compile(url)
+	if err != nil {
+		return nil, schemaError(err)
+	}
+	return s, nil
+}
+
+// schemaError is what is wrong with a schema, without the library's headline,
+// which has a path of this machine in it.
+func schemaError(err error) error {
+	var bad *jsonschema.SchemaValidationError
+	var inner *jsonschema.ValidationError
+	if errors.As(err, &bad) && errors.As(bad.Err, &inner) {
+		if list := (explainer{&Type{}, "it", ""}).explain(inner); len(list) > 0 {
+			return fmt.Errorf("%s", list[0].message)
+		}
+	}
+	return err
 }
 
 func mergedObject(a any, b map[string]any) map[string]any {

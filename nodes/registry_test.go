@@ -155,7 +155,7 @@ func TestWhatANodeResolvesFitsTheSchemaOfItsType(t *testing.T) {
 	}
 	turn, err := start(7)
 	require.NoError(t, err)
-	require.Equal(t, map[string]any{"to": "to me", "size": int64(7)}, turn.State["out"])
+	require.Equal(t, map[string]any{"to": "to me", "size": int64(7), "output": "out"}, turn.State["out"])
 	_, err = start(10)
 	require.ErrorContains(t, err, "failed at node p: the configuration does not fit: size is at most 9, not 10")
 }
@@ -197,7 +197,7 @@ nodes:
 edges: [{from: __start__, to: a}, {from: a, to: b}]
 `
 	_, err = r.Load("test", []byte(file))
-	require.ErrorContains(t, err, `4:13: /nodes/a/type: unknown node type "sett"; there are set, subgraph; did you mean set?`)
+	require.ErrorContains(t, err, `4:13: /nodes/a/type: unknown node type "sett"; did you mean set?`)
 	require.ErrorContains(t, err, `/nodes/b/definition/nodes/x/type: unknown node type "exec"; there are set, subgraph`)
 	_, err = r.Only("exec")
 	require.ErrorContains(t, err, `there is no node type "exec"; there are set, subgraph`)
@@ -211,8 +211,8 @@ func TestATypeThatCannotWorkIsNotRegistered(t *testing.T) {
 		"a name begins with a small letter":            func(t *Type) { t.Name = "My Type" },
 		"this is how nodes in Go are called":           func(t *Type) { t.Name = "go" },
 		"is registered already":                        func(t *Type) { t.Name = "set" },
-		"Version counts from 1":                        func(t *Type) { t.Version = 0 },
-		"New is not set":                               func(t *Type) { t.New = nil },
+		"its version counts from 1":                    func(t *Type) { t.Version = 0 },
+		"it has no New":                                func(t *Type) { t.New = nil },
 		"the key on_crash, which is one of every node": func(t *Type) { t.Schema = object(map[string]any{"on_crash": true}) },
 		"uses $ref or $id":                             func(t *Type) { t.Schema = object(map[string]any{"a": map[string]any{"$ref": "#/x"}}) },
 		"its schema":                                   func(t *Type) { t.Schema = object(map[string]any{"a": map[string]any{"type": "strnig"}}) },
@@ -268,14 +268,14 @@ func TestATypeReadsItsConfigurationAsItLikes(t *testing.T) {
 				return engine.Output{}, err
 			}
 			v, err := code.Value(t)
-			return engine.Set("out", []any{text, v, items[0].Name, items[0].Count, t.Resolved()}), err
+			return engine.Set("out", []any{text, v, items[0].Name, items[0].Count}), err
 		}}
 	}
-	g, err := with(t, typ).Load("test", parcelGraph("to: 'to ${{ who }}', code: N, wrap: , items: [{name: '${{ n }}', count: 2}]"))
+	_, err := with(t, typ).Load("test", parcelGraph("to: 'to ${{ who }}', code: N, wrap: , items: [{name: '${{ n }}', count: 2}]"))
 	require.ErrorContains(t, err, "unknown name N")
-	g, err = with(t, typ).Load("test", []byte(strings.ReplaceAll(string(parcelGraph("to: 'to ${{ who }}', code: N, wrap: , items: [{name: '${{ n }}', count: 2}]")), "who: ,", "who: , N: {initial: 4},")))
+	g, err := with(t, typ).Load("test", []byte(strings.ReplaceAll(string(parcelGraph("to: 'to ${{ who }}', code: N, wrap: , items: [{name: '${{ n }}', count: 2}]")), "who: ,", "who: , N: {initial: 4},")))
 	require.NoError(t, err)
 	turn, err := engine.New(g, nil, engine.Options{}).Start(t.Context(), "t", engine.Input{Values: engine.Values{"who": "me"}})
 	require.NoError(t, err)
-	require.Equal(t, []any{"to me", int64(4), "${{ n }}", int64(2), nil}, turn.State["out"])
+	require.Equal(t, []any{"to me", int64(4), "${{ n }}", int64(2)}, turn.State["out"])
 }

@@ -64,10 +64,16 @@ func enumSchema(description string, options ...any) map[string]any {
 	return map[string]any{"enum": options, "description": description}
 }
 
+// durationSchema is of a duration that may be absent.
 func durationSchema(description string) map[string]any {
+	return lengthSchema(description + ", such as 30s, 5m or 1h30m; absent: no bound")
+}
+
+// lengthSchema is of a duration.
+func lengthSchema(description string) map[string]any {
 	return map[string]any{
 		"type": "string", "pattern": `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`,
-		"description": description + ", such as 30s, 5m or 1h30m; absent: no bound",
+		"description": description,
 	}
 }
 

@@ -23,8 +23,9 @@ type Type struct {
 	// New makes the engine's node of one node of a file. OnCrash, Retry and
 	// Timeout that it sets are defaults, which the file may change. The channels
 	// that the configuration reads and writes are known; Effects adds others.
-	// Without a Resolve, the node resolves every key that New did not read: its
-	// texts with ${{ }} replaced, which Run finds by engine.Resolved.
+	// Without a Resolve, what the node resolves is its configuration, with ${{ }}
+	// replaced in every key that New did not read; Run finds it by
+	// engine.Resolved.
 	New func(*Config) engine.Node
 
 	// careful types of this package check their configuration themselves, in
