@@ -38,27 +38,7 @@ func TestRule6AFileThatMayNotBeReadOrWrittenIsAClearError(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become another user")
 	}
-	// Where another user can get at it: the test's own folders are root's.
-	dir, err := os.MkdirTemp("", "holdfast")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exe := filepath.Join(dir, "child")
-	if err := os.WriteFile(exe, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	exe, dir := childProgram(t)
 	for name, modes := range map[string][2]os.FileMode{
 		"unreadable file": {0o777, 0o000}, "read-only file": {0o777, 0o444}, "read-only folder": {0o555, 0o666}, "closed folder": {0o700, 0o666},
 	} {
@@ -80,7 +60,7 @@ func TestRule6AFileThatMayNotBeReadOrWrittenIsAClearError(t *testing.T) {
 		before := picture(t, folder)
 		cmd := exec.CommandContext(t.Context(), exe, path)
 		cmd.Env = append(os.Environ(), childEnv+"=open")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		asNobody(cmd)
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), "access\n") || !strings.Contains(string(out), path) {
 			t.Errorf("%s: %v, %s", name, err, out)
@@ -182,4 +162,83 @@ func TestAFileThatMayNotGrowIsFullAndNothingIsHalfDone(t *testing.T) {
 	// The connection was dropped, and with it the limit: there is room again.
 	b.commit(l, &engine.Commit{Entries: []*engine.Entry{step(1, n, set("x", big))}})
 	b.verify()
+}
+
+// childProgram is this test binary in a folder where another user gets at it:
+// the test's own are root's.
+func childProgram(t *testing.T) (exe, dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "holdfast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe = filepath.Join(dir, "child")
+	if err := os.WriteFile(exe, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return exe, dir
+}
+
+func asNobody(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+}
+
+// childLook looks at a file, as a user who may not write.
+func childLook(args []string) error {
+	s, err := Look(context.Background(), args[0], Options{})
+	if err != nil {
+		return err
+	}
+	list, err := s.Threads(context.Background(), Filter{})
+	if err == nil {
+		_, err = s.Verify(context.Background(), "")
+	}
+	fmt.Println("threads", len(list))
+	return errors.Join(err, s.Close())
+}
+
+func TestAFileOfSomebodyElseCanBeLookedAt(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	exe, dir := childProgram(t)
+	for name, mode := range map[string]os.FileMode{"folder": 0o555, "open": 0o755} {
+		folder := filepath.Join(dir, name)
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		b := setupAt(t, filepath.Join(folder, "agent.db"))
+		b.begin("x")
+		if err := b.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for p, mode := range map[string]os.FileMode{b.path: 0o444, folder: mode} {
+			if err := os.Chmod(p, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := picture(t, folder)
+		cmd := exec.CommandContext(t.Context(), exe, b.path)
+		cmd.Env = append(os.Environ(), childEnv+"=look")
+		asNobody(cmd)
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "threads 1\n" {
+			t.Errorf("%s: %v, %s", name, err, out)
+		}
+		if after := picture(t, folder); after != before {
+			t.Errorf("%s: changed from\n%s\nto\n%s", name, before, after)
+		}
+	}
 }

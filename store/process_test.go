@@ -42,6 +42,7 @@ var children = map[string]func(args []string) error{
 	"parent": childParent,
 	"full":   childFull,
 	"care":   childCare,
+	"look":   childLook,
 }
 
 func childOf(t *testing.T, role string, args ...string) *exec.Cmd {

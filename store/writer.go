@@ -133,6 +133,9 @@ func (w *writer) drop() {
 // stored, or ErrUnknown. The caller cannot cancel it (rule 8): a commit that is
 // given up in the middle would be one whose outcome nobody knows.
 func (w *writer) do(ctx context.Context, j *job) error {
+	if w.db == nil {
+		return &FileError{Path: w.path, Kind: ErrAccess, Advice: "it was opened for a look only, so nothing of this was stored"}
+	}
 	ctx = context.WithoutCancel(ctx)
 	deadline := clock.Real.Now().Add(w.timeout)
 
@@ -228,6 +231,9 @@ func (w *writer) close() error {
 	w.mu.Unlock()
 	<-w.idle
 	w.drop()
+	if w.db == nil {
+		return nil // see Look
+	}
 	return w.db.Close()
 }
 

@@ -101,7 +101,7 @@ func (a *app) answer(cmd *cobra.Command, arg string, f answerFlags) error {
 	}
 	ctx, stop := a.interruptible(cmd.Context())
 	defer stop()
-	return a.looking(ctx, func(s *store.Store) error {
+	return a.working(ctx, func(s *store.Store) error {
 		e := a.engine(nil, s, engine.Options{Ask: a.asker(f.as, false), Sleep: true})
 		view, err := s.At(ctx, thread, 0)
 		if err != nil {

@@ -32,7 +32,7 @@ stopped: agent resume goes on.`,
 		}
 		ctx, stop := a.interruptible(cmd.Context())
 		defer stop()
-		return a.looking(ctx, func(s *store.Store) error {
+		return a.working(ctx, func(s *store.Store) error {
 			saved, err := s.Backup(ctx, args[0])
 			if errors.Is(err, fs.ErrExist) {
 				return usage("%w", err)

@@ -28,7 +28,7 @@ given. A thread that another process moves, or waits with, gives exit code 4.`,
 			}
 			ctx, stop := a.interruptible(cmd.Context())
 			defer stop()
-			return a.looking(ctx, func(s *store.Store) error {
+			return a.working(ctx, func(s *store.Store) error {
 				return a.deleteThread(ctx, s, thread, yes)
 			})
 		}),

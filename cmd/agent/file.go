@@ -70,39 +70,53 @@ func (a *app) openLogging(ctx context.Context, log *slog.Logger) (*store.Store, 
 	return store.Open(ctx, path, store.Options{Program: "agent", Logger: log})
 }
 
-// openExisting opens the file if there is one, for a command that makes none:
-// else the error is an *errNoDatabase.
-func (a *app) openExisting(ctx context.Context) (*store.Store, error) {
+// existing is the file, if there is one, for a command that makes none: else
+// the error is an *errNoDatabase.
+func (a *app) existing() (string, error) {
 	path, _, err := a.database()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, &errNoDatabase{path: path}
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		return "", &errNoDatabase{path: path}
 	}
-	return a.open(ctx)
+	return path, nil
 }
 
 // listing opens the file for a list: without a file there is nothing to list.
 func (a *app) listing(ctx context.Context, list func(*store.Store) error) error {
-	s, err := a.openExisting(ctx)
+	err := a.looking(ctx, list)
 	if none := new(errNoDatabase); errors.As(err, &none) {
 		a.screen.line("%v", none)
 		return nil
 	}
+	return err
+}
+
+// looking opens the file for a look at something in it, which changes nothing:
+// it may be of another user, or on a disk that cannot be written.
+func (a *app) looking(ctx context.Context, look func(*store.Store) error) error {
+	path, err := a.existing()
 	if err != nil {
 		return err
 	}
-	return closing(s, list(s))
-}
-
-// looking opens the file for a look at something in it.
-func (a *app) looking(ctx context.Context, look func(*store.Store) error) error {
-	s, err := a.openExisting(ctx)
+	s, err := store.Look(ctx, path, store.Options{Program: "agent"})
 	if err != nil {
 		return err
 	}
 	return closing(s, look(s))
+}
+
+// working opens the file for something that changes a thread in it.
+func (a *app) working(ctx context.Context, work func(*store.Store) error) error {
+	if _, err := a.existing(); err != nil {
+		return err
+	}
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	return closing(s, work(s))
 }
 
 // closing closes the store. What happened before matters more.

@@ -91,7 +91,7 @@ Threads that a process holds are passed over; named ones give exit code 4.`,
 		}
 		ctx, stop := a.interruptible(cmd.Context())
 		defer stop()
-		return a.looking(ctx, func(s *store.Store) error {
+		return a.working(ctx, func(s *store.Store) error {
 			return a.prune(ctx, s, args, keep, by, dry, *asJSON)
 		})
 	})

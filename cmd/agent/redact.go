@@ -40,7 +40,7 @@ It is not removed from backups, nor from what other programs kept of it.`,
 		case by.Reason == "":
 			return usage("--reason is missing: the log says why a payload was removed")
 		}
-		return a.looking(cmd.Context(), func(s *store.Store) error {
+		return a.working(cmd.Context(), func(s *store.Store) error {
 			p, err := s.Redact(cmd.Context(), args[0], by)
 			switch {
 			case errors.Is(err, engine.ErrInvalid), errors.Is(err, engine.ErrBusy):

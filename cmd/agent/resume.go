@@ -27,7 +27,7 @@ is over, and did not fail, stays as it is; the exit code is that of the turn.`,
 			}
 			ctx, stop := a.interruptible(cmd.Context())
 			defer stop()
-			return a.looking(ctx, func(s *store.Store) error {
+			return a.working(ctx, func(s *store.Store) error {
 				before, err := s.At(ctx, thread, 0)
 				if err != nil {
 					return err
@@ -69,7 +69,7 @@ until that process has obeyed. A turn that is over gives exit code 4.`,
 			by.Via, by.Client = "cli", client()
 			ctx, stop := a.interruptible(cmd.Context())
 			defer stop()
-			return a.looking(ctx, func(s *store.Store) error {
+			return a.working(ctx, func(s *store.Store) error {
 				turn, err := a.engine(nil, s, engine.Options{}).Cancel(ctx, thread, by)
 				if turn != nil && err != nil && turn.Status.Over() {
 					return &exitError{code: exitConflict, err: err} // it ended before it could be cancelled

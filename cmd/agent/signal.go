@@ -36,7 +36,7 @@ else agent resume hands it over. A turn that is over gives exit code 4.`,
 					return usage("the value of signal %s: %w", name, err)
 				}
 			}
-			return a.looking(cmd.Context(), func(s *store.Store) error {
+			return a.working(cmd.Context(), func(s *store.Store) error {
 				err := a.engine(nil, s, engine.Options{}).Signal(cmd.Context(), thread, name, v, by)
 				if errors.Is(err, engine.ErrInvalid) {
 					// Name and value are fine, so there is no turn to send it to.

@@ -45,7 +45,7 @@ Nothing runs: agent resume goes on, in the folder of the thread.`,
 					return usage("--thread: %w", err)
 				}
 			}
-			return a.looking(cmd.Context(), func(s *store.Store) error {
+			return a.working(cmd.Context(), func(s *store.Store) error {
 				ctx := cmd.Context()
 				view, err := s.At(ctx, source, seq)
 				if err != nil {
@@ -113,7 +113,7 @@ resume goes on.`,
 			if edit.Writes, err = writes(overwrite, set); err != nil {
 				return err
 			}
-			return a.looking(cmd.Context(), func(s *store.Store) error {
+			return a.working(cmd.Context(), func(s *store.Store) error {
 				before, err := s.At(cmd.Context(), thread, 0)
 				if err != nil {
 					return err
