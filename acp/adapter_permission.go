@@ -55,6 +55,15 @@ func interruptMeta(q interrupt.Question) (Meta, error) {
 	if q.Type != "" {
 		beside["type"] = q.Type
 	}
+	if q.Format != "" {
+		beside["format"] = q.Format
+	}
+	if q.Minimum != nil {
+		beside["minimum"] = *q.Minimum
+	}
+	if q.Maximum != nil {
+		beside["maximum"] = *q.Maximum
+	}
 	if q.Doubt != nil {
 		// What was about to run is in the content of the tool call.
 		beside["doubt"] = map[string]any{"key": q.Doubt.Key, "intent": q.Doubt.Intent, "pid": q.Doubt.PID}

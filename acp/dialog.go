@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-agent/holdfast/internal/value"
@@ -36,6 +37,11 @@ func (p *prompt) ask(ctx context.Context, q interrupt.Question) (a interrupt.Ans
 	p.fault, p.undecided, p.waits, p.s.waits = nil, "", false, ""
 	if len(q.Options()) == 0 {
 		return p.askText(ctx, q)
+	}
+	if able, _ := p.c.able(); q.Type != "" && able.Elicitation.Form != nil {
+		if a, asked, err := p.askForm(ctx, q); asked {
+			return a, err
+		}
 	}
 	question, call := p.s.story.offer(q.ID())
 	switch {
@@ -143,6 +149,9 @@ func (p *prompt) askForm(ctx context.Context, q interrupt.Question) (a interrupt
 	}
 	p.undecided = stillOpen
 	if answer.Action != ElicitationAccept {
+		if answer.Action == ElicitationDecline {
+			p.undecided = "You gave no answer. " + stillOpen
+		}
 		return a, true, errLeft
 	}
 	v, err := formValue(q, answer.Content["answer"])
@@ -159,19 +168,48 @@ func (p *prompt) askForm(ctx context.Context, q interrupt.Question) (a interrupt
 
 // form is a form with the one property answer.
 func form(sessionID string, q interrupt.Question) ElicitationForm {
-	property := ElicitationProperty{Type: "string", Title: "Answer"}
-	switch q.Type {
-	case "integer", "number", "boolean":
-		property.Type = q.Type
-	case "list", "object":
-		property.Description = "a " + q.Type + ", as JSON"
-	}
 	f := ElicitationForm{SessionID: sessionID, Message: shownText(q), RequestedSchema: ElicitationSchema{
-		Properties: map[string]ElicitationProperty{"answer": property}, Required: []string{"answer"},
+		Properties: map[string]ElicitationProperty{"answer": formProperty(q)}, Required: []string{"answer"},
 	}}
 	// It is for clients that know interrupts; without it the form is the same.
 	f.Meta, _ = interruptMeta(q)
 	return f
+}
+
+func formProperty(q interrupt.Question) ElicitationProperty {
+	property := ElicitationProperty{Type: "string", Title: "Answer", Format: q.Format}
+	var choices []EnumOption
+	for _, c := range q.Choices {
+		choices = append(choices, EnumOption{Const: c.ID, Title: c.Label()})
+	}
+	switch {
+	case q.Multi():
+		property.Type, property.Items = "array", &ElicitationItems{AnyOf: choices}
+		property.MinItems, property.MaxItems = items(q.Minimum), items(q.Maximum)
+	case len(choices) > 0:
+		property.OneOf = choices
+	case q.Type == "integer", q.Type == "number":
+		property.Type, property.Minimum, property.Maximum = q.Type, bound(q.Minimum), bound(q.Maximum)
+	case q.Type == "boolean":
+		property.Type = q.Type
+	case q.Type == "list", q.Type == "object":
+		property.Description = "a " + q.Type + ", as JSON"
+	}
+	return property
+}
+
+func items(n *float64) *uint64 {
+	if n == nil {
+		return nil
+	}
+	return new(uint64(*n))
+}
+
+func bound(n *float64) json.RawMessage {
+	if n == nil {
+		return nil
+	}
+	return strconv.AppendFloat(nil, *n, 'f', -1, 64)
 }
 
 func formValue(q interrupt.Question, raw json.RawMessage) (any, error) {
@@ -182,7 +220,7 @@ func formValue(q interrupt.Question, raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text, ok := v.(string); ok && (q.Type == "list" || q.Type == "object") {
+	if text, ok := v.(string); ok && len(q.Choices) == 0 && (q.Type == "list" || q.Type == "object") {
 		return value.Decode([]byte(strings.TrimSpace(text)))
 	}
 	return v, nil
@@ -200,14 +238,23 @@ func shownText(q interrupt.Question) string {
 // questionText is a question as a message.
 func questionText(q interrupt.Question) string {
 	text := shownText(q)
-	switch q.Type {
-	case "", "string":
-	case "boolean":
+	switch {
+	case q.FreeText() && q.Format == "":
+	case q.Multi():
+		text += "\n"
+		for _, c := range q.Choices {
+			text += "\n* " + oneLine(c.Label(), 200)
+			if c.Name != "" && !strings.EqualFold(c.Name, c.ID) {
+				text += " (" + oneLine(c.ID, 200) + ")"
+			}
+		}
+		text += "\n\nAnswer with those that you choose, and commas between them."
+	case q.Type == "list", q.Type == "object":
+		text += "\n\nAnswer with " + q.Wants() + ", as JSON."
+	case q.Type == "boolean":
 		text += "\n\nAnswer with true or false."
-	case "integer", "number":
-		text += "\n\nAnswer with a number."
 	default:
-		text += "\n\nAnswer with a " + q.Type + ", as JSON."
+		text += "\n\nAnswer with " + q.Wants() + "."
 	}
 	return text
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-agent/holdfast/engine"
-	"github.com/holdfast-agent/holdfast/internal/value"
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
@@ -46,8 +45,8 @@ func (p *prompt) settle(turn *engine.Turn, open []interrupt.Question) (_ *engine
 func (p *prompt) textAnswers(open []interrupt.Question) (interrupt.Answer, bool) {
 	for _, q := range open {
 		if q.ID() == p.s.waits && len(q.Options()) == 0 {
-			v, ok := typed(q, p.text)
-			return interrupt.Answer{Question: q.ID(), Value: v}, ok
+			v, err := q.Read(p.text)
+			return interrupt.Answer{Question: q.ID(), Value: v}, err == nil && strings.TrimSpace(p.text) != ""
 		}
 	}
 	if len(open) != 1 || open[0].IsDoubt() {
@@ -66,19 +65,6 @@ func (p *prompt) textAnswers(open []interrupt.Question) (interrupt.Answer, bool)
 		found = o.ID
 	}
 	return interrupt.Answer{Question: q.ID(), Choice: found}, found != "" && said != ""
-}
-
-// typed makes the value of a text for a question without choices: the text itself,
-// where a text is wanted, else its JSON.
-func typed(q interrupt.Question, text string) (any, bool) {
-	if q.FreeText() {
-		return text, strings.TrimSpace(text) != ""
-	}
-	v, err := value.Decode([]byte(strings.TrimSpace(text)))
-	if err == nil {
-		_, err = q.Check(interrupt.Answer{Value: v})
-	}
-	return v, err == nil
 }
 
 // follow brings the story to where the log is: what this process did not see is

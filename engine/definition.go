@@ -268,7 +268,11 @@ type Ask struct {
 	Message string
 	Data    any
 	Choices []interrupt.Choice // empty: any value of Type
-	Type    string             // see interrupt.Question
+
+	// What the answer may be; see interrupt.Question.
+	Type             string
+	Format           string
+	Minimum, Maximum *float64
 	// Deadline answers with Default if nobody has until so long after it was
 	// asked. 0: the question waits for as long as it takes.
 	Deadline time.Duration

@@ -280,18 +280,12 @@ func (t *Task) match(q *interrupt.Question) (interrupt.Answer, error) {
 }
 
 func (t *Task) newQuestion(a Ask, ordinal int) (*interrupt.Question, error) {
-	if !interrupt.ValidType(a.Type) {
-		return nil, fmt.Errorf("unknown answer type %q: use string, integer, number, boolean, list or object", a.Type)
-	}
 	seen := map[string]bool{}
 	for _, c := range a.Choices {
 		if c.ID == "" || seen[c.ID] {
 			return nil, fmt.Errorf("choice %q: every choice needs an id of its own", c.ID)
 		}
 		seen[c.ID] = true
-	}
-	if len(a.Choices) > 0 && a.Type != "" {
-		return nil, errors.New("a question has choices or a type, not both")
 	}
 	data, _, err := value.Normalize(a.Data)
 	if err != nil {
@@ -300,6 +294,10 @@ func (t *Task) newQuestion(a Ask, ordinal int) (*interrupt.Question, error) {
 	q := &interrupt.Question{
 		Payload:    interrupt.GraphInterruptPayload{Kind: interrupt.Dynamic, Message: strings.ToValidUTF8(a.Message, "\uFFFD"), Data: data},
 		AskingNode: t.node.name, Task: t.id, Ordinal: ordinal, Choices: a.Choices, Type: a.Type,
+		Format: a.Format, Minimum: a.Minimum, Maximum: a.Maximum,
+	}
+	if _, problem := q.Mistake(); problem != "" {
+		return nil, errors.New(problem)
 	}
 	if a.Deadline > 0 {
 		def, _, err := value.Normalize(a.Default)

@@ -56,7 +56,10 @@ type Question struct {
 	Task       string     `json:"task"`
 	Ordinal    int        `json:"ordinal,omitempty"` // which Ask of the task, from 0
 	Choices    []Choice   `json:"choices,omitempty"`
-	Type       string     `json:"type,omitempty"` // string, integer, number, boolean, list, object; empty: any JSON value
+	Type       string     `json:"type,omitempty"`    // one of Types; empty: any JSON value, or one of Choices. With Choices: string (one) or list (several)
+	Format     string     `json:"format,omitempty"`  // of a string: one of Formats
+	Minimum    *float64   `json:"minimum,omitempty"` // of a number, or of how many choices
+	Maximum    *float64   `json:"maximum,omitempty"`
 	Doubt      *Doubt     `json:"doubt,omitempty"`
 	Shows      any        `json:"shows,omitempty"`    // the resolved configuration that the approver sees and that will run
 	Deadline   *time.Time `json:"deadline,omitempty"` // when Default becomes the answer
@@ -97,9 +100,12 @@ func (q Question) FreeText() bool {
 	return !q.IsGate() && len(q.Choices) == 0 && (q.Type == "" || q.Type == "string")
 }
 
-// Options are the choices that a person has: the question's own, or those of a
-// gate. Empty for a free question.
+// Options are the choices of which one is the answer: the question's own, or those
+// of a gate. Empty for a question of another kind.
 func (q Question) Options() []Choice {
+	if q.Multi() {
+		return nil
+	}
 	if q.IsGate() {
 		return []Choice{
 			{ID: Approve, Name: "Approve", Kind: "allow_once"},
@@ -129,11 +135,21 @@ func (q *Question) Seal(base int64) error {
 	for i, c := range q.Choices {
 		choices[i] = map[string]any{"id": c.ID, "name": c.Name, "kind": c.Kind}
 	}
-	b, err := value.Marshal(map[string]any{
+	asked := map[string]any{
 		"kind": string(q.Payload.Kind), "node": q.Payload.Node, "message": q.Payload.Message,
 		"data": q.Payload.Data, "task": q.Task, "choices": choices, "type": q.Type,
 		"doubt": doubt, "shows": q.Shows, "base": base, "default": q.Default,
-	})
+	}
+	if q.Format != "" {
+		asked["format"] = q.Format
+	}
+	if q.Minimum != nil {
+		asked["minimum"] = *q.Minimum
+	}
+	if q.Maximum != nil {
+		asked["maximum"] = *q.Maximum
+	}
+	b, err := value.Marshal(asked)
 	if err != nil {
 		return fmt.Errorf("question of task %s: %w", q.Task, err)
 	}
@@ -176,12 +192,9 @@ func (q Question) Check(a Answer) (Answer, error) {
 	options := q.Options()
 	if len(options) == 0 {
 		if a.Choice != "" {
-			return a, fmt.Errorf("question %s has no choices: it takes %s, not the choice %q", q.ID(), q.wants(), a.Choice)
+			return a, fmt.Errorf("question %s has no choices: it takes %s, not the choice %q", q.ID(), q.Wants(), a.Choice)
 		}
-		if !typeFits(q.Type, v) {
-			return a, fmt.Errorf("question %s takes %s, not %s", q.ID(), q.wants(), value.Kind(v))
-		}
-		return a, nil
+		return a, q.typeFits(v)
 	}
 	given := a.Value != nil
 	if a.Choice == "" {
@@ -208,30 +221,6 @@ func (q Question) Check(a Answer) (Answer, error) {
 		return a, nil
 	}
 	return a, fmt.Errorf("question %s takes one of %s, not %q", q.ID(), ids(options), a.Choice)
-}
-
-func (q Question) wants() string {
-	switch q.Type {
-	case "":
-		return "any JSON value"
-	case "integer", "object":
-		return "an " + q.Type
-	}
-	return "a " + q.Type
-}
-
-func typeFits(typ string, v any) bool {
-	kind := value.Kind(v)
-	return typ == "" || kind == typ || (typ == "number" && kind == "integer")
-}
-
-// ValidType reports whether a question may declare this type.
-func ValidType(typ string) bool {
-	switch typ {
-	case "", "string", "integer", "number", "boolean", "list", "object":
-		return true
-	}
-	return false
 }
 
 func ids(choices []Choice) string {

@@ -11,14 +11,14 @@ import (
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
-var answerTypes = []string{"string", "integer", "number", "boolean", "list", "object"}
+var answerTypes = interrupt.Types()
 
 var choiceKinds = []string{"allow_once", "allow_always", "reject_once", "reject_always"}
 
 func askType() Type {
 	return Type{
 		Name: "ask", Version: 1,
-		Doc: "Asks a person and pauses the turn until there is an answer, days later if need be. With choices the answer is the id of one of them; with answer_type it is a value of that type; with neither any JSON value, and text typed in a client is a string. The answer's value is written to output.",
+		Doc: "Asks a person and pauses the turn until there is an answer, days later if need be. With choices the answer is the id of one of them, or with answer_type list a list of such ids; with answer_type alone it is a value of that type; with neither any JSON value, and text typed in a client is a string. The answer's value is written to output.",
 		Schema: schema([]any{"message"}, map[string]any{
 			"message": textSchema("what is asked; ${{ expression }} is replaced in it"),
 			"data":    map[string]any{"description": "a JSON value shown with the question; ${{ expression }} is replaced in its texts"},
@@ -36,7 +36,10 @@ func askType() Type {
 					},
 				}},
 			},
-			"answer_type": map[string]any{"enum": anys(answerTypes), "description": "the type of the answer; not together with choices"},
+			"answer_type": map[string]any{"enum": anys(answerTypes), "description": "the type of the answer; together with choices it is string (one of them, in a form where a client has forms) or list (several of them)"},
+			"format":      map[string]any{"enum": anys(interrupt.Formats()), "description": "what an answer of type string must be"},
+			"minimum":     map[string]any{"type": "number", "description": "the least that an answer of type integer or number may be, or how many choices at least"},
+			"maximum":     map[string]any{"type": "number", "description": "the most that it may be"},
 			"output":      textSchema("the channel that the answer's value is written to; absent: none"),
 			"deadline":    durationSchema("how long the question may stay open before default is the answer"),
 			"default":     map[string]any{"description": "the answer at the deadline: one of the choices, or a value of answer_type; ${{ expression }} is replaced in its texts"},
@@ -66,9 +69,9 @@ func buildAsk(b *Config) engine.Node {
 		b.config["data"] = b.d.data(t)
 		data = b.d.jsonTemplate(t, inQuestion)
 	}
-	choices := b.choices()
-	answerType := b.answerType()
-	deadline, otherwise := b.deadline(choices, answerType)
+	asked := b.asked()
+	choices, answerType := asked.Choices, asked.Type
+	deadline, otherwise := b.deadline(asked)
 	output := b.output(func(reducer string) bool {
 		// What the answer is decides whether the channel can take it.
 		switch reducer {
@@ -94,13 +97,60 @@ func buildAsk(b *Config) engine.Node {
 			return engine.Output{}, fmt.Errorf("default: %w", err)
 		}
 		answer, err := t.Ask(engine.Ask{
-			Message: text, Data: shown, Choices: choices, Type: answerType, Deadline: deadline, Default: byDefault,
+			Message: text, Data: shown, Deadline: deadline, Default: byDefault,
+			Choices: choices, Type: answerType, Format: asked.Format, Minimum: asked.Minimum, Maximum: asked.Maximum,
 		})
 		if err != nil || output == "" {
 			return engine.Output{}, err
 		}
 		return engine.Set(output, answer.Value), nil
 	}}
+}
+
+// asked reads what the answer may be.
+func (b *Config) asked() (q interrupt.Question) {
+	q.Choices, q.Type = b.choices(), b.answerType()
+	if t := b.get("format"); t != nil {
+		var ok bool
+		if q.Format, ok = b.d.oneOf(t, "format", interrupt.Formats()); ok {
+			b.config["format"] = q.Format
+		}
+	}
+	q.Minimum, q.Maximum = b.bound("minimum"), b.bound("maximum")
+	field, problem := q.Mistake()
+	if problem == "" {
+		return q
+	}
+	at := b.get(map[string]string{"type": "answer_type"}[field])
+	if at == nil {
+		at = b.get(field)
+	}
+	if at == nil {
+		at = b.get("maximum") // one of both is there
+	}
+	if at != nil && !b.d.bad[at.pointer] {
+		b.d.wrong(at, "", "%s", problem)
+	}
+	return interrupt.Question{Choices: q.Choices}
+}
+
+func (b *Config) bound(key string) *float64 {
+	t := b.get(key)
+	if t == nil {
+		return nil
+	}
+	var n float64
+	switch v := t.value.(type) {
+	case int64:
+		n = float64(v)
+	case float64:
+		n = v
+	default:
+		b.d.wrong(t, "", "%s is a number, not %s", b.what(key), t.what())
+		return nil
+	}
+	b.config[key] = t.value
+	return &n
 }
 
 func (b *Config) choices() []interrupt.Choice {
@@ -179,10 +229,6 @@ func (b *Config) answerType() string {
 	if t == nil {
 		return ""
 	}
-	if b.get("choices") != nil {
-		b.d.wrong(t, "leave out one of them", "a question has choices or answer_type, not both")
-		return ""
-	}
 	if t.kind == listKind || t.kind == textKind && strings.ContainsAny(t.raw, "|,/") {
 		b.d.wrong(t, "for a list of possible answers write choices", "%s is one of %s", b.what("answer_type"), joinNames(answerTypes))
 		return ""
@@ -196,7 +242,7 @@ func (b *Config) answerType() string {
 
 // deadline reads until when the question may be answered, and the answer that
 // it has then.
-func (b *Config) deadline(choices []interrupt.Choice, answerType string) (time.Duration, *jsonTemplate) {
+func (b *Config) deadline(asked interrupt.Question) (time.Duration, *jsonTemplate) {
 	t, otherwise := b.get("deadline"), b.t.get("default")
 	switch {
 	case t == nil && otherwise == nil:
@@ -213,7 +259,7 @@ func (b *Config) deadline(choices []interrupt.Choice, answerType string) (time.D
 		return 0, nil
 	}
 	b.config["deadline"], b.config["default"] = text, b.d.data(otherwise)
-	if len(choices) > 0 {
+	if choices := asked.Options(); len(choices) > 0 {
 		// As in choices, an id counts as it is written.
 		id, ok := b.d.word(otherwise, b.what("default"))
 		if ok && !slices.ContainsFunc(choices, func(c interrupt.Choice) bool { return c.ID == id }) {
@@ -225,8 +271,8 @@ func (b *Config) deadline(choices []interrupt.Choice, answerType string) (time.D
 	made := b.d.jsonTemplate(otherwise, inQuestion)
 	if made.literal() {
 		v, _ := made.make(nil, nil) // nothing in it can fail
-		if _, err := (interrupt.Question{Type: answerType}).Check(interrupt.Answer{Value: v}); err != nil {
-			b.d.wrong(otherwise, "", "%s is %s, and answer_type is %s", b.what("default"), otherwise.what(), answerType)
+		if _, err := asked.Check(interrupt.Answer{Value: v}); err != nil {
+			b.d.wrong(otherwise, "", "%s is %s, and the answer is %s", b.what("default"), otherwise.what(), asked.Wants())
 		}
 	}
 	return d, made

@@ -44,7 +44,7 @@ func TestEveryGraphIsTheSameAfterItWasStored(t *testing.T) {
 	})
 	for _, key := range []string{
 		"retention", "persistence", "barrier", "min", "timeout", "retry_policy", "jitter_pct", "run_timeout", "idle_timeout", "on_timeout",
-		"on_error", "deadline", "default", "definition", "input_map", "output_map", "conditional_edges", "interrupt_after", "initial", "commands", "hint",
+		"on_error", "deadline", "default", "definition", "input_map", "output_map", "conditional_edges", "interrupt_after", "initial", "commands", "hint", "format", "minimum", "maximum",
 	} {
 		require.Positive(t, seen[key], "no random graph has %s", key)
 	}
@@ -200,12 +200,19 @@ func randomNode(t *rapid.T, depth int, maybe func(map[string]any, string, ...any
 		maybe(n, "data", map[string]any{"k": []any{"${{ any }}", nil}})
 		maybe(n, "output", "list", "any")
 		answers := map[string]any{}
-		switch pick("answers", "any", "choices", "type") {
+		switch pick("answers", "any", "choices", "type", "several", "format") {
 		case "choices":
 			n["choices"] = []any{"yes", 1, map[string]any{"id": "no", "name": "No", "kind": "reject_once"}}
 			answers["default"] = pick("default", "yes", "1", 1, "no")
 		case "type":
 			n["answer_type"], answers["default"] = "integer", 3
+			maybe(n, "minimum", 0, -2)
+			maybe(n, "maximum", 3, 1000)
+		case "several":
+			n["choices"], n["answer_type"], answers["default"] = []any{"a", "b"}, "list", []any{"b"}
+			maybe(n, "minimum", 0, 1)
+		case "format":
+			n["answer_type"], n["format"], answers["default"] = "string", "date", "2026-12-31"
 		default:
 			answers["default"] = pick("default", nil, "x", map[string]any{"k": "${{ any }}"})
 		}

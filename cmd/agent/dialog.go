@@ -113,10 +113,12 @@ func (a *app) typed(ctx context.Context, prompt string) (string, error) {
 // accepted says what may be typed.
 func accepted(q interrupt.Question, choices []option) string {
 	if len(choices) == 0 {
-		switch q.Type {
-		case "", "string":
+		switch {
+		case q.Format != "", q.Multi(), q.Minimum != nil, q.Maximum != nil:
+			return q.Wants()
+		case q.FreeText():
 			return "text"
-		case "boolean":
+		case q.Type == "boolean":
 			return "true or false"
 		}
 		return q.Type
@@ -150,11 +152,8 @@ func read(q interrupt.Question, choices []option, line string) (interrupt.Answer
 		}
 		return interrupt.Answer{Value: line}, nil
 	}
-	v, err := value.Decode([]byte(line))
-	if err != nil {
-		return interrupt.Answer{}, fmt.Errorf("that is no %s: type it as JSON, such as %s", q.Type, example(q.Type))
-	}
-	return interrupt.Answer{Value: v}, nil
+	v, err := q.Read(line)
+	return interrupt.Answer{Value: v}, err
 }
 
 func names(choices []option) string {

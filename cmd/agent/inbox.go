@@ -41,13 +41,19 @@ func (q questionJSON) MarshalJSON() ([]byte, error) {
 		AskingNode string             `json:"asking_node"`
 		Choices    []interrupt.Choice `json:"choices"`
 		Type       string             `json:"type,omitempty"`
+		Format     string             `json:"format,omitempty"`
+		Minimum    *float64           `json:"minimum,omitempty"`
+		Maximum    *float64           `json:"maximum,omitempty"`
 		Shows      json.RawMessage    `json:"shows,omitempty"`
 		Doubt      *interrupt.Doubt   `json:"doubt,omitempty"`
 		Deadline   *string            `json:"deadline"`
 		Default    json.RawMessage    `json:"default,omitempty"`
 		AskedAt    string             `json:"asked_at"`
 		Mode       string             `json:"mode,omitempty"`
-	}{Mode: q.mode, AskingNode: q.AskingNode, Choices: q.Options(), Type: q.Type, Doubt: q.Doubt, Deadline: deadline, AskedAt: jsonTime(q.AskedAt)}
+	}{Mode: q.mode, AskingNode: q.AskingNode, Choices: q.Options(), Type: q.Type, Format: q.Format, Minimum: q.Minimum, Maximum: q.Maximum, Doubt: q.Doubt, Deadline: deadline, AskedAt: jsonTime(q.AskedAt)}
+	if q.Multi() {
+		beside.Choices = q.Choices
+	}
 	if beside.Choices == nil {
 		beside.Choices = []interrupt.Choice{}
 	}

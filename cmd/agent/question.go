@@ -285,12 +285,15 @@ func (a *app) answerCommands(q interrupt.Question) []string {
 	if len(out) > 0 {
 		return out
 	}
-	return []string{command("--value", example(q.Type))}
+	return []string{command("--value", example(q))}
 }
 
-// example is an answer of a type, as JSON.
-func example(typ string) string {
-	switch typ {
+// example is an answer to a question without options, as JSON.
+func example(q interrupt.Question) string {
+	if q.Multi() {
+		return compact([]any{q.Choices[0].ID})
+	}
+	switch q.Type {
 	case "integer":
 		return "1"
 	case "number":

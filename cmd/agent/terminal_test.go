@@ -213,7 +213,7 @@ edges:
 	term.types("deep BLUE\n")
 	term.sees("answer (integer):")
 	term.types("two\n")
-	term.sees("that is no integer: type it as JSON, such as 1")
+	term.sees("takes an integer")
 	term.types("2.5\n")
 	term.sees("takes an integer, not number")
 	term.types("2\n")
