@@ -33,7 +33,7 @@ func Step[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	if len(onCrash) > 0 {
 		policy = onCrash[0]
 	}
-	raw, err := t.effect(ctx, key, policy, func(ctx context.Context) (any, error) { return fn(ctx) })
+	raw, err := t.effect(ctx, key, policy, nil, func(ctx context.Context) (any, error) { return fn(ctx) })
 	if err != nil {
 		return out, fmt.Errorf("effect %s: %w", key, err)
 	}
@@ -43,7 +43,8 @@ func Step[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	return out, nil
 }
 
-func (t *Task) effect(ctx context.Context, key string, policy OnCrash, fn func(context.Context) (any, error)) (json.RawMessage, error) {
+// effect is Step; describe is what a person is shown of work in doubt.
+func (t *Task) effect(ctx context.Context, key string, policy OnCrash, describe any, fn func(context.Context) (any, error)) (json.RawMessage, error) {
 	t.mu.Lock()
 	if t.over {
 		defer t.mu.Unlock()
@@ -65,7 +66,7 @@ func (t *Task) effect(ctx context.Context, key string, policy OnCrash, fn func(c
 			return r.Value, nil
 		}
 	}
-	done, err := t.settle(ctx, key, policy, nil)
+	done, err := t.settle(ctx, key, policy, describe)
 	if err == nil && done != nil {
 		raw := value.Append(nil, done.Value)
 		err = t.put(ctx, ResultEffect, key, raw)
@@ -86,7 +87,7 @@ func (t *Task) effect(ctx context.Context, key string, policy OnCrash, fn func(c
 	}
 	v, err := fn(ctx)
 	if err != nil {
-		return nil, t.broke(ctx, key, policy, err)
+		return nil, t.broke(ctx, key, policy, describe, err)
 	}
 	if err := failpoint.HitIn("engine.effect.after", t.run.thread.ID); err != nil {
 		return nil, err
@@ -221,7 +222,7 @@ func (t *Task) lastNote(intent int64) any {
 // broke records how an attempt failed. A known failure settles its intent; one
 // that broke off (ErrInDoubt), or was killed with the process about to stop,
 // leaves it open.
-func (t *Task) broke(ctx context.Context, key string, policy OnCrash, cause error) error {
+func (t *Task) broke(ctx context.Context, key string, policy OnCrash, describe any, cause error) error {
 	if !policy.guards() {
 		return cause
 	}
@@ -238,7 +239,7 @@ func (t *Task) broke(ctx context.Context, key string, policy OnCrash, cause erro
 	defer t.mu.Unlock()
 	if errors.Is(cause, ErrInDoubt) {
 		if policy == CrashAsk {
-			if _, err := t.settle(ctx, key, policy, t.resolved); err != nil {
+			if _, err := t.settle(ctx, key, policy, describe); err != nil {
 				return err
 			}
 		}

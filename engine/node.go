@@ -139,7 +139,7 @@ func (r *run) runNode(ctx context.Context, t *Task) (output Output, err error) {
 		if p := recover(); p != nil {
 			r.emit(Event{Type: EventNote, Task: t.id, Node: t.node.name, Text: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())})
 			err = fmt.Errorf("panic: %v", p)
-			if brokeErr := t.broke(r.ctx, "", t.node.OnCrash, err); brokeErr != nil {
+			if brokeErr := t.broke(r.ctx, "", t.node.OnCrash, t.resolved, err); brokeErr != nil {
 				err = brokeErr
 			}
 		}
@@ -188,7 +188,7 @@ func (r *run) runNode(ctx context.Context, t *Task) (output Output, err error) {
 		if t.node.OnCrash.guards() && errors.Is(context.Cause(ctx), ErrTimeout) {
 			err = fmt.Errorf("%w: %w", err, ErrInDoubt)
 		}
-		return output, t.broke(r.ctx, "", t.node.OnCrash, err)
+		return output, t.broke(r.ctx, "", t.node.OnCrash, t.resolved, err)
 	}
 	if err := t.rests(ctx, "", output.Ask != nil); err != nil {
 		return output, err

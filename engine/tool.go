@@ -96,14 +96,23 @@ type ToolCall struct {
 	ID   string // of the call, unique in its batch
 	Name string
 	Args any // JSON
+	// OnCrash says what to do if it is not known whether the call was run;
+	// empty: what DispatchTools is told, else the node's own.
+	OnCrash OnCrash
+	// Alone says that the call runs after the earlier ones of its batch and
+	// before the later, because it changes what they see.
+	Alone bool
 }
 
 // Verdict is what a gate says of a call. The zero value denies it.
 type Verdict struct {
-	Allow  bool
-	Args   any    // if set, the call runs with these instead
-	Reason string // of a denial: the model is told
-	Ask    *Ask   // a person decides: see AskAboutTool
+	Allow bool
+	// Invalid, if set, says why the call makes no sense: it is not run, nobody
+	// is asked, and the model is told.
+	Invalid string
+	Args    any    // if set, the call runs with these instead
+	Reason  string // of a denial: the model is told
+	Ask     *Ask   // a person decides: see AskAboutTool
 }
 
 // ToolGate decides about a call before any call of its batch runs. It must say
@@ -131,8 +140,8 @@ type ToolOutcome struct {
 }
 
 // DispatchTools decides about a whole batch of calls and then runs those that
-// may, side by side. The gates are asked in order; the first that does not
-// allow a call decides. Each call is an effect of the task: what has run is not
+// may, side by side but for those that run alone. The gates are asked in order;
+// the first that does not allow a call decides. Each call is an effect of the task: what has run is not
 // run again when the node is. A call that fails is an answer for the model, not
 // a failure of the node; an error that DispatchTools returns must be returned.
 func DispatchTools(ctx context.Context, t *Task, calls []ToolCall, gates []ToolGate, run func(ctx context.Context, call ToolCall) (any, error), onCrash ...OnCrash) ([]ToolOutcome, error) {
@@ -153,41 +162,72 @@ func DispatchTools(ctx context.Context, t *Task, calls []ToolCall, gates []ToolG
 	var wg sync.WaitGroup
 	for i := range outcomes {
 		o := &outcomes[i]
-		if o.Denied {
+		if o.Denied || o.Failed {
 			continue
 		}
-		wg.Go(func() {
-			type answer struct {
-				Result any    `json:"result"`
-				Error  string `json:"error,omitempty"`
-			}
-			a, err := Step(ctx, "tool "+o.Call.ID, func(ctx context.Context) (out answer, err error) {
-				defer func() {
-					if p := recover(); p != nil {
-						out, err = answer{Error: fmt.Sprintf("panic: %v", p)}, nil
-					}
-				}()
-				out.Result, err = run(ctx, o.Call)
-				if err != nil && (ctx.Err() != nil || errors.Is(err, ErrInDoubt)) {
-					return out, err
-				}
-				if err != nil {
-					return answer{Error: err.Error()}, nil
-				}
-				return out, nil
-			}, onCrash...)
-			switch {
-			case err != nil:
-				errs[i] = err
-			case a.Error != "":
-				o.Failed, o.Result = true, map[string]any{"error": a.Error}
-			default:
-				o.Result = a.Result
-			}
-		})
+		work := func() { errs[i] = o.run(ctx, t, run, onCrash) }
+		if !o.Call.Alone {
+			wg.Go(work)
+			continue
+		}
+		wg.Wait()
+		if errors.Join(errs...) != nil {
+			break // the node will run again; what comes later is not run before this
+		}
+		work()
 	}
 	wg.Wait()
 	return outcomes, errors.Join(errs...)
+}
+
+// toolAnswer is what is stored of a call.
+type toolAnswer struct {
+	Result any    `json:"result"`
+	Error  string `json:"error,omitempty"`
+}
+
+// run runs one call, once.
+func (o *ToolOutcome) run(ctx context.Context, t *Task, run func(context.Context, ToolCall) (any, error), onCrash []OnCrash) error {
+	policy := o.Call.OnCrash
+	if policy == "" {
+		policy = t.node.OnCrash
+		if len(onCrash) > 0 {
+			policy = onCrash[0]
+		}
+	}
+	what := map[string]any{"tool": o.Call.Name, "arguments": o.Call.Args}
+	raw, err := t.effect(ctx, "tool "+o.Call.ID, policy, what, func(ctx context.Context) (out any, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				out, err = toolAnswer{Error: fmt.Sprintf("panic: %v", p)}, nil
+			}
+		}()
+		result, err := run(ctx, o.Call)
+		if err != nil && (ctx.Err() != nil || errors.Is(err, ErrInDoubt)) {
+			return nil, err
+		}
+		if err != nil {
+			return toolAnswer{Error: err.Error()}, nil
+		}
+		return toolAnswer{Result: result}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("tool %s: %w", o.Call.Name, err)
+	}
+	v, err := value.Decode(raw)
+	if err != nil {
+		return fmt.Errorf("tool %s: its stored result: %w", o.Call.Name, err)
+	}
+	// A person who said that the call was done may have given any value.
+	o.Result = v
+	if doc, ok := v.(map[string]any); ok {
+		if text, failed := doc["error"].(string); failed && text != "" {
+			o.Failed, o.Result = true, map[string]any{"error": text}
+		} else if result, there := doc["result"]; there {
+			o.Result = result
+		}
+	}
+	return nil
 }
 
 func decideTool(ctx context.Context, t *Task, call ToolCall, gates []ToolGate) (ToolOutcome, error) {
@@ -195,6 +235,12 @@ func decideTool(ctx context.Context, t *Task, call ToolCall, gates []ToolGate) (
 		verdict, err := gate(ctx, t, call)
 		if err != nil {
 			return ToolOutcome{}, fmt.Errorf("gate of tool %s: %w", call.Name, err)
+		}
+		if verdict.Invalid != "" {
+			return ToolOutcome{Call: call, Failed: true, Result: map[string]any{"error": verdict.Invalid}}, nil
+		}
+		if verdict.Args != nil {
+			call.Args = verdict.Args
 		}
 		if verdict.Ask != nil {
 			answer, err := t.Ask(*verdict.Ask)
@@ -206,9 +252,6 @@ func decideTool(ctx context.Context, t *Task, call ToolCall, gates []ToolGate) (
 		}
 		if !verdict.Allow {
 			return ToolOutcome{Call: call, Denied: true, Result: map[string]any{"error": "denied: " + or(verdict.Reason, "no reason was given")}}, nil
-		}
-		if verdict.Args != nil {
-			call.Args = verdict.Args
 		}
 	}
 	return ToolOutcome{Call: call}, nil
