@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-agent/holdfast/engine"
 	"github.com/holdfast-agent/holdfast/internal/clock"
+	"github.com/holdfast-agent/holdfast/internal/model/modeltest"
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
@@ -67,9 +68,9 @@ func TestTheDocumentationHasEveryKeyOfEveryType(t *testing.T) {
 }
 
 // exampleOf runs the example of a section in a folder of its own.
-func exampleOf(t *testing.T, heading string, values engine.Values, do func(e *engine.Engine, fake *clock.Fake, turn *engine.Turn) *engine.Turn) *engine.Turn {
+func exampleOf(t *testing.T, heading string, values engine.Values, do func(e *engine.Engine, fake *clock.Fake, turn *engine.Turn) *engine.Turn, replace ...string) *engine.Turn {
 	t.Helper()
-	g := mustLoad(t, fenced(section(graphFilesDoc(t), heading), "yaml graph")[0])
+	g := mustLoad(t, fill(fenced(section(graphFilesDoc(t), heading), "yaml graph")[0], replace...))
 	require.Empty(t, g.Warnings(), heading)
 	fake := clock.NewFake(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	e := engine.New(g, openStore(t), engine.Options{Clock: fake})
@@ -143,6 +144,22 @@ func TestTheExampleOfEveryTypeDoesWhatItSays(t *testing.T) {
 	require.Equal(t, "[3,5,7]", say(run("map", nil, nil)))
 	turn = run("subgraph", nil, func(e *engine.Engine, _ *clock.Fake, turn *engine.Turn) *engine.Turn { return answer(e, turn, "good") })
 	require.Equal(t, []any{"good"}, turn.State["verdicts"])
+	asked := func(name string, values engine.Values, replies ...modeltest.Reply) (*engine.Turn, *modeltest.Server) {
+		ran[name] = true
+		s := modeltest.New(t, replies...)
+		return exampleOf(t, "`"+name+"`", values, nil, "http://localhost:11434/v1", s.URL), s
+	}
+	turn, _ = asked("llm", engine.Values{"prompt": "good morning"}, modeltest.Text("guten Morgen"))
+	require.Equal(t, "guten Morgen", say(turn))
+	user := func(text string) engine.Values {
+		return engine.Values{"messages": []any{map[string]any{"role": "user", "content": text}}}
+	}
+	turn, _ = asked("intent_classifier", user("My screen is dark."), modeltest.Text("Support"))
+	require.Equal(t, "Have you tried to turn it off and on again?", say(turn))
+	_, s := asked("tools", user("Note the date."),
+		calls("exec", `{"command":"date"}`, "write_file", `{"path":"notes/a","content":"x"}`, "write_file", `{"path":"b","content":"x"}`), modeltest.Text("done"))
+	sent := s.Requests()[1].Messages()
+	require.Equal(t, "error: denied: only notes/ may be written", sent[len(sent)-1]["content"])
 
 	for _, typ := range Types() {
 		require.True(t, ran[typ.Name], "the example of %s is not run", typ.Name)

@@ -48,6 +48,11 @@ func (d *decoder) graph(t *tree) {
 	if v := t.get("channels"); v != nil && v.kind != nullKind {
 		d.readChannels(v)
 	}
+	// Before the nodes: some types have a policy of their own where the file has
+	// none.
+	if v := t.get("retry_policy"); v != nil && v.kind != nullKind {
+		d.def.Retry = d.retryPolicy(v)
+	}
 	if v := d.need(t, "nodes", "a graph file"); v != nil {
 		d.readNodes(v)
 	}
@@ -64,9 +69,6 @@ func (d *decoder) graph(t *tree) {
 	d.def.InterruptBefore = d.gates(t.get("interrupt_before"), "interrupt_before")
 	d.def.InterruptAfter = d.gates(t.get("interrupt_after"), "interrupt_after")
 	d.commands(t.get("commands"))
-	if v := t.get("retry_policy"); v != nil && v.kind != nullKind {
-		d.def.Retry = d.retryPolicy(v)
-	}
 }
 
 func (d *decoder) readNodes(t *tree) {
@@ -78,6 +80,9 @@ func (d *decoder) readNodes(t *tree) {
 	d.def.Nodes = map[string]engine.Node{}
 	for _, k := range t.keys {
 		d.def.Nodes[k.name] = d.readNode(k.value, k.name)
+	}
+	for _, check := range d.later {
+		check()
 	}
 }
 

@@ -93,6 +93,9 @@ type decoder struct {
 
 	nodeNames *tree // the nodes
 
+	toolsets map[string]*toolset // by node
+	later    []func()            // checks that need every node
+
 	// Where the edges of the definition stand in the file.
 	edgeAt, conditionalAt []string
 }

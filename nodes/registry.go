@@ -26,8 +26,8 @@ type Registry struct {
 // ownTypes are the types of this package.
 func ownTypes() []Type {
 	return []Type{
-		askType(), execType(), fileType(), httpType(), mapType(), setType(), signalType(),
-		subgraphType(), switchType(), transformType(), waitType(),
+		askType(), execType(), fileType(), httpType(), intentType(), llmType(), mapType(), setType(), signalType(),
+		subgraphType(), switchType(), toolsType(), transformType(), waitType(),
 	}
 }
 

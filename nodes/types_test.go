@@ -71,7 +71,7 @@ func TestEveryTypeIsDescribed(t *testing.T) {
 			require.NotEmpty(t, property.(map[string]any)["description"], key)
 		}
 	}
-	require.Equal(t, []string{"ask", "exec", "file", "http", "map", "set", "signal", "subgraph", "switch", "transform", "wait"}, names)
+	require.Equal(t, []string{"ask", "exec", "file", "http", "intent_classifier", "llm", "map", "set", "signal", "subgraph", "switch", "tools", "transform", "wait"}, names)
 }
 
 func TestANewerVersionOfTheFormatIsRefused(t *testing.T) {
