@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
@@ -197,6 +198,8 @@ func CheckThreadID(id string) error {
 		return fmt.Errorf("thread id is empty")
 	case len(id) > MaxThreadID:
 		return fmt.Errorf("thread id has %d bytes; at most %d are possible", len(id), MaxThreadID)
+	case !utf8.ValidString(id):
+		return fmt.Errorf("thread id %q is not UTF-8", id)
 	case strings.ContainsFunc(id, func(r rune) bool { return r == '@' || !printable(r) }):
 		return fmt.Errorf("thread id %q: white space, control characters and '@' are not possible in it", id)
 	}

@@ -4,131 +4,14 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-agent/holdfast/engine"
 	"github.com/holdfast-agent/holdfast/internal/failpoint"
 )
-
-func TestRule1AStepThatAsksIsOneTransaction(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	l := b.begin("one")
-	if err := l.Put(t.Context(), engine.Result{Task: "a", Kind: engine.ResultTask}); err != nil {
-		t.Fatal(err)
-	}
-	// The answer is to a question that nobody asked, so nothing of it is stored.
-	err := l.Commit(t.Context(), &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{
-		step(1, 1, set("x", int64(1))), pause(1, 1, "a"), answer("one@1", 1, 1, engine.Paused, "approve"),
-	}})
-	want(t, err, engine.ErrConflict)
-	v := b.load(b.s, "one").View()
-	if v.Thread.Head != 1 || len(v.Results) != 1 || v.Thread.Owner == nil {
-		t.Errorf("something of it was stored: %+v", v.Thread)
-	}
-	b.commit(l, &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{step(1, 1, set("x", int64(1))), pause(1, 1, "a")}})
-	v = b.load(b.s, "one").View()
-	if v.Thread.Head != 3 || len(v.Results) != 0 || v.Thread.Owner != nil || v.Thread.Status != engine.Paused {
-		t.Errorf("not all of it was stored: %+v", v.Thread)
-	}
-	b.verify()
-}
-
-func TestRule3TheSecondAtTheSamePlaceLosesAndChangesNothing(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	l := b.begin("q")
-	b.commit(l, &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{pause(1, 0, "a"), pause(1, 0, "b")}})
-	first, second := b.load(b.s, "q"), b.load(b.open(), "q")
-	b.commit(first, &engine.Commit{Entries: []*engine.Entry{answer("q@2", 1, 0, engine.Paused, "approve")}})
-	a := answer("q@3", 1, 0, engine.Paused, "approve")
-	want(t, second.Commit(t.Context(), &engine.Commit{Entries: []*engine.Entry{a}}), engine.ErrConflict)
-	if a.Seq != 0 {
-		t.Error("a lost entry was given a place")
-	}
-	// Different questions commute; the same question fails on its own state.
-	if err := second.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.commit(second, &engine.Commit{Entries: []*engine.Entry{a}})
-	again := answer("q@2", 1, 0, engine.Running, "reject")
-	want(t, second.Commit(t.Context(), &engine.Commit{Entries: []*engine.Entry{again}}), engine.ErrConflict)
-	rec, err := b.s.Question(t.Context(), "q", 2)
-	if err != nil || rec.Answer.Value != "approve" {
-		t.Errorf("the answer is %+v, %v", rec, err)
-	}
-	b.verify()
-}
-
-func TestRule3OneWinnerForEveryPlaceOfOneThread(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	l := b.begin("race")
-	b.commit(l, &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{pause(1, 0, "a")}})
-	var won atomic.Int64
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			mine := b.load(b.s, "race")
-			for range 20 {
-				u := step(1, 0, push("log", "x"))
-				u.Kind, u.Status = engine.KindUpdate, engine.Paused
-				switch err := mine.Commit(t.Context(), &engine.Commit{Entries: []*engine.Entry{u}}); {
-				case err == nil:
-					won.Add(1)
-					if n := int(u.Seq) - 2; n%50 == 0 { // or the loads would cost the square
-						state := map[string]any{"log": slices.Repeat([]any{"x"}, n)}
-						if err := mine.Snapshot(t.Context(), state); err != nil {
-							t.Error(err)
-						}
-					}
-				default:
-					want(t, err, engine.ErrConflict)
-					if err := mine.Reload(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-		})
-	}
-	all.Wait()
-	v := b.load(b.s, "race").View()
-	if n := won.Load(); n == 0 || v.Thread.Head != 2+n || int64(len(v.State["log"].([]any))) != n {
-		t.Errorf("%d won, and the head is %d", n, v.Thread.Head)
-	}
-	b.verify()
-}
-
-func TestAThousandCommitsFrom50GoroutinesAllArrive(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	var all sync.WaitGroup
-	for i := range 50 {
-		all.Go(func() {
-			l := b.begin(fmt.Sprintf("t%d", i))
-			for n := range 19 {
-				if n == 7 {
-					if err := l.Put(t.Context(), engine.Result{Task: "x", Value: []byte(`1`)}); err != nil {
-						t.Error(err)
-					}
-				}
-				b.commit(l, &engine.Commit{Entries: []*engine.Entry{step(1, int64(n+1), push("log", int64(n)))}})
-			}
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if r := b.verify(); r.Entries != 1000 || r.Threads != 50 {
-		t.Errorf("got %d entries of %d threads", r.Entries, r.Threads)
-	}
-}
 
 func TestAGuardThatFailsSpoilsOnlyItsOwnCommitOfAGroup(t *testing.T) {
 	t.Parallel()
@@ -312,30 +195,6 @@ func TestRule4AnUnresolvedCommitSaysSo(t *testing.T) {
 	}
 }
 
-func TestRule5ATakeSeesResultsThatCameAfterItWasRead(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	l := b.begin("x")
-	late := b.load(b.s, "x")
-	if err := l.Put(t.Context(), engine.Result{Task: "a", Value: []byte("1")}); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	want(t, late.Commit(t.Context(), &engine.Commit{Take: engine.TakeFree}), engine.ErrConflict)
-	if err := late.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.commit(late, &engine.Commit{Take: engine.TakeFree})
-	if n := len(late.View().Results); n != 1 {
-		t.Errorf("%d results", n)
-	}
-	err := late.Put(t.Context(), engine.Result{Task: "a", Value: []byte("2")})
-	want(t, err, engine.ErrConflict)
-	want(t, l.Put(t.Context(), engine.Result{Task: "z"}), engine.ErrConflict)
-}
-
 func TestRule8ACommitIsNotGivenUpWithItsCaller(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -347,79 +206,6 @@ func TestRule8ACommitIsNotGivenUpWithItsCaller(t *testing.T) {
 	})
 	if err := l.Commit(ctx, &engine.Commit{Entries: []*engine.Entry{step(1, 1)}}); err != nil {
 		t.Fatal(err)
-	}
-	b.verify()
-}
-
-func TestACancelRequestStopsEveryEntryButTheCancelItself(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	l := b.begin("x")
-	other := b.load(b.open(), "x")
-	b.commit(other, &engine.Commit{RequestCancel: &engine.By{Actor: "ada"}})
-	want(t, l.Commit(t.Context(), &engine.Commit{Entries: []*engine.Entry{step(1, 1)}}), engine.ErrCancelRequested)
-	want(t, l.Commit(t.Context(), &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{pause(1, 0, "a")}}), engine.ErrCancelRequested)
-	if err := l.Put(t.Context(), engine.Result{Task: "a", Value: []byte("1")}); err != nil {
-		t.Error(err)
-	}
-	end := last(step(1, 1), engine.Cancelled)
-	end.Kind = engine.KindEnd
-	b.commit(l, &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{end}})
-	if v := b.load(b.s, "x").View(); v.Thread.CancelRequested || v.Thread.Status != engine.Cancelled {
-		t.Errorf("thread: %+v", v.Thread)
-	}
-	want(t, other.Commit(t.Context(), &engine.Commit{RequestCancel: &engine.By{Actor: "ada"}}), engine.ErrConflict)
-	b.verify()
-}
-
-func TestOpenQuestionsEndWithTheTurnAndBecomeVoidWithTheirBase(t *testing.T) {
-	t.Parallel()
-	state := func(b *bundle, seq int64) engine.QuestionState {
-		rec, err := b.s.Question(t.Context(), "q", seq)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return rec.State
-	}
-	b := setup(t)
-	l := b.begin("q")
-	b.commit(l, &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{pause(1, 0, "a"), pause(1, 0, "b")}})
-	up := step(1, 0, set("x", int64(2)))
-	up.Kind, up.Status = engine.KindUpdate, engine.Paused
-	voids := pause(1, 0, "c")
-	b.commit(l, &engine.Commit{Entries: []*engine.Entry{up, voids}})
-	if state(b, 2) != engine.QuestionVoid || state(b, 3) != engine.QuestionVoid || state(b, 5) != engine.QuestionPending {
-		t.Error("the old base's questions are not void")
-	}
-	b.commit(l, &engine.Commit{Entries: []*engine.Entry{answer("q@5", 1, 0, engine.Paused, "x")}})
-	anew := pause(1, 0, "c")
-	anew.Payload.Question.Voids = "q@5"
-	b.commit(l, &engine.Commit{Entries: []*engine.Entry{anew}})
-	if rec, _ := b.s.Question(t.Context(), "q", 5); rec.State != engine.QuestionVoid || rec.Answer == nil {
-		t.Errorf("question made void: %+v", rec)
-	}
-	end := last(step(1, 0), engine.Cancelled)
-	end.Kind = engine.KindEnd
-	b.commit(l, &engine.Commit{Entries: []*engine.Entry{end}})
-	if state(b, 7) != engine.QuestionCancelled {
-		t.Errorf("after the cancel it is %s", state(b, 7))
-	}
-	b.verify()
-}
-
-func TestOrderIsTheSequenceAlsoWhenTheClockGoesBack(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	l := b.begin("x")
-	for i := range 5 {
-		b.clock.Advance(-time.Hour)
-		e := step(1, int64(i+1), push("log", int64(i)))
-		e.At = b.clock.Now()
-		b.commit(l, &engine.Commit{Entries: []*engine.Entry{e}})
-	}
-	v := b.load(b.s, "x").View()
-	if v.Thread.Head != 6 || v.Head.Step != 5 {
-		t.Errorf("head: %+v", v.Head)
 	}
 	b.verify()
 }

@@ -94,12 +94,3 @@ func anyValue(depth int) *rapid.Generator[any] {
 	}
 	return rapid.OneOf(leaves...)
 }
-
-func TestAValueThatIsNoneIsAnErrorOfTheCommit(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	l := b.begin("x")
-	err := l.Commit(t.Context(), &engine.Commit{Entries: []*engine.Entry{step(1, 1, set("x", struct{}{}))}})
-	want(t, err, engine.ErrInvalid)
-	b.commit(l, &engine.Commit{Entries: []*engine.Entry{step(1, 1, set("x", int64(1)))}})
-}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-agent/holdfast/engine"
 	"github.com/holdfast-agent/holdfast/internal/failpoint"
+	"github.com/holdfast-agent/holdfast/store/storetest"
 )
 
 // The tests of several processes run this test binary again, as a child that
@@ -45,7 +46,7 @@ var children = map[string]func(args []string) error{
 	"look":   childLook,
 }
 
-func childOf(t *testing.T, role string, args ...string) *exec.Cmd {
+func childOf(t testing.TB, role string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -446,5 +447,16 @@ func TestACommandThatOutlivesItsAgentDoesNotKeepTheLock(t *testing.T) {
 	}
 	if o := b.load(b.s, "x").View().Thread.Owner; o == nil || o.Alive {
 		t.Errorf("owner: %+v", o)
+	}
+}
+
+func init() {
+	children["conformance"] = func(args []string) error {
+		return storetest.Child(func(place string) (storetest.Store, error) { return Open(context.Background(), place, Options{}) }, args)
+	}
+	conformanceChild = func(t testing.TB, args ...string) *exec.Cmd {
+		cmd := childOf(t, "conformance", args...)
+		cmd.Stdin = nil
+		return cmd
 	}
 }
