@@ -8,7 +8,9 @@ import (
 
 // Mermaid draws the graph as a Mermaid flowchart: what leads where, under
 // which key, and where a person is asked. Equal graphs give equal pictures.
-func (g *Graph) Mermaid() string {
+func (g *Graph) Mermaid() string { return g.picture().b.String() }
+
+func (g *Graph) picture() *picture {
 	m := &picture{g: g, ids: map[string]string{Start: "start", End: "finish"}}
 	m.line("flowchart TD")
 	m.line("  start([%s])", mermaidText(Start))
@@ -33,7 +35,7 @@ func (g *Graph) Mermaid() string {
 		m.node(name)
 		m.sends(name)
 	}
-	return m.b.String()
+	return m
 }
 
 type picture struct {

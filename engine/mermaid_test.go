@@ -2,11 +2,13 @@ package engine_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
 func TestThePictureShowsGatesKeysAndBothEnds(t *testing.T) {
@@ -46,4 +48,54 @@ func TestThePictureShowsGatesKeysAndBothEnds(t *testing.T) {
   n4a -->|"default"| finish
   n4a -->|"true"| n2b
 `, g.Mermaid())
+}
+
+func TestThePictureOfAThreadShowsWhatWasAndIsAndComes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx := t.Context()
+	d := b.chain("a", "b", "sub", "c")
+	ask := engine.Node{Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
+		_, err := t.Ask(engine.Ask{Message: "well?"})
+		return engine.Output{}, err
+	}}
+	child := engine.MustCompile(engine.Definition{
+		Nodes: map[string]engine.Node{"asks": ask}, Edges: []engine.Edge{{From: engine.Start, To: "asks"}},
+	})
+	d.Nodes["sub"] = engine.Node{Subgraph: &engine.Subgraph{Graph: child}}
+	d.InterruptBefore, d.InterruptAfter = []engine.Gate{{Node: "b"}}, []engine.Gate{{Node: "b"}}
+	g := b.compile(d)
+	e := b.engine(g)
+	_, err := e.Start(ctx, "t", engine.Input{})
+	require.NoError(t, err)
+	// The nodes are n1 a, n2 b, n3 c, n4 sub.
+	classes := func(want ...string) {
+		t.Helper()
+		view, err := b.store.At(ctx, "t", 0)
+		require.NoError(t, err)
+		turn, err := b.store.History(ctx, "t", 0, 0)
+		require.NoError(t, err)
+		var got []string
+		for _, line := range strings.Split(g.MermaidAt(view, turn), "\n") {
+			if strings.HasPrefix(line, "  class ") {
+				got = append(got, strings.TrimPrefix(line, "  class "))
+			}
+		}
+		require.Equal(t, want, got)
+	}
+	answer := func(v any) {
+		t.Helper()
+		view, err := b.store.At(ctx, "t", 0)
+		require.NoError(t, err)
+		_, err = e.Resume(ctx, "t", interrupt.Answer{Question: view.Open()[0].ID(), Value: v})
+		require.NoError(t, err)
+	}
+	classes("n1 was", "n2b now", "n2 next")
+	answer(interrupt.Approve)
+	classes("n1,n2 was", "n2a now", "n4 next")
+	answer(interrupt.Approve)
+	classes("n1,n2 was", "n4 now")
+	answer("well")
+	classes("n1,n2,n3,n4 was", "finish now")
+	require.NotContains(t, g.Mermaid(), "class")
 }

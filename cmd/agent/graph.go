@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/holdfast-agent/holdfast/engine"
 	"github.com/holdfast-agent/holdfast/nodes"
+	"github.com/holdfast-agent/holdfast/store"
 )
 
 func (a *app) graphCommand() *cobra.Command {
@@ -119,20 +121,59 @@ func drawn(s string) int {
 }
 
 func (a *app) graphShowCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "show [GRAPH]",
-		Short:   "Draw a graph, or the default agent, as a Mermaid flow chart",
-		Example: "  agent graph show release.yaml > release.mmd",
+	cmd := &cobra.Command{
+		Use:   "show [GRAPH]",
+		Short: "Draw a graph, or the default agent, as a Mermaid flow chart",
+		Long: `Draws a graph, or the default agent, as a Mermaid flow chart. With --thread it is
+the graph of that thread's turn, with colours for what ran in the turn, where it
+is now, and what is next; with @SEQ as it was right after that entry.`,
+		Example: "  agent graph show release.yaml > release.mmd\n  agent graph show --thread release-7",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: a.does(func(_ *cobra.Command, args []string) error {
-			graph, err := a.loadGraph(args)
-			if err != nil {
-				return &exitError{code: exitUsage, err: err}
-			}
-			a.out.text(graph.Mermaid())
-			return nil
-		}),
 	}
+	thread := cmd.Flags().String("thread", "", "the `THREAD[@SEQ]` that is drawn")
+	cmd.RunE = a.does(func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("thread") {
+			if len(args) > 0 {
+				return usage("a thread has a graph of its own; leave out %s", args[0])
+			}
+			return a.showThreadGraph(cmd.Context(), *thread)
+		}
+		graph, err := a.loadGraph(args)
+		if err != nil {
+			return &exitError{code: exitUsage, err: err}
+		}
+		a.out.text(graph.Mermaid())
+		return nil
+	})
+	return cmd
+}
+
+// showThreadGraph draws where a thread is.
+func (a *app) showThreadGraph(ctx context.Context, arg string) error {
+	thread, seq, err := checkpoint(arg)
+	if err != nil {
+		return err
+	}
+	return a.looking(ctx, func(s *store.Store) error {
+		view, err := s.At(ctx, thread, seq)
+		if err != nil {
+			return err
+		}
+		definition, err := s.Graph(ctx, view.Thread.Graph)
+		if err != nil {
+			return err
+		}
+		graph, err := a.graphs.load(view.Thread.GraphName, definition)
+		if err != nil {
+			return fmt.Errorf("graph %s of thread %s cannot be loaded: %w", view.Thread.GraphName, thread, err)
+		}
+		turn, err := s.History(ctx, thread, max(view.InputSeq-1, 0), 0)
+		if err != nil {
+			return err
+		}
+		a.out.text(graph.MermaidAt(view, turn))
+		return nil
+	})
 }
 
 func (a *app) graphSchemaCommand() *cobra.Command {
