@@ -4,11 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/holdfast-agent/holdfast/internal/value"
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
+
+// NodeGraph is a graph that runs one node of g and ends, so that a node can be
+// a tool too: see InputSchema and CallTool. It has the channels that the node
+// reads and writes, or all where that is not known, and the node's gates. Where
+// the node would lead does not count.
+func (g *Graph) NodeGraph(node string) (*Graph, error) {
+	n := g.nodes[node]
+	if n == nil {
+		return nil, fmt.Errorf("there is no node %q; there are %s (%w)", node, strings.Join(g.Nodes(), ", "), ErrInvalid)
+	}
+	alone := n.Node
+	alone.Barrier, alone.OnError = nil, ""
+	if run := alone.Run; run != nil {
+		alone.Run = func(ctx context.Context, t *Task) (Output, error) {
+			out, err := run(ctx, t)
+			out.Goto, out.GotoParent, out.Sends = nil, nil, nil
+			return out, err
+		}
+	}
+	if sub := alone.Subgraph; sub != nil && sub.Input == nil && sub.Output == nil {
+		alone.Effects = nil // it shares channels by name
+	}
+	d := Definition{
+		Name: g.name + "/" + node, Lenient: g.lenient, Retry: g.retry, Channels: map[string]Channel{},
+		Nodes: map[string]Node{node: alone}, Edges: []Edge{{From: Start, To: node}}, Outside: g.Channels(),
+	}
+	for name, ch := range g.channels {
+		if e := alone.Effects; e == nil || slices.Contains(e.Reads, name) || slices.Contains(e.Writes, name) {
+			d.Channels[name] = ch.Channel
+		}
+	}
+	if gate, ok := g.before[node]; ok {
+		gate.OnReject = ""
+		d.InterruptBefore = []Gate{gate}
+	}
+	if gate, ok := g.after[node]; ok {
+		gate.OnReject = ""
+		d.InterruptAfter = []Gate{gate}
+	}
+	return Compile(d)
+}
 
 // InputSchema is a JSON Schema of an input for these channels (none: all), so
 // that a model can call the graph as a tool. What a channel may hold follows

@@ -113,3 +113,66 @@ func TestAToolBatchIsDecidedBeforeAnyCallRuns(t *testing.T) {
 		b.verify()
 	}
 }
+
+func TestANodeIsATool(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.chain("a", "pay", "j")
+	d.Channels = map[string]engine.Channel{"amount": {Reducer: engine.Sum}, "paid": {Initial: false}, "other": {}}
+	d.Nodes["pay"] = engine.Node{
+		Effects: &engine.Effects{Reads: []string{"amount"}, Writes: []string{"paid"}}, OnError: "a",
+		Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
+			amount, err := engine.Get[int](t, "amount")
+			if err != nil || amount > 999 {
+				return engine.Output{}, errors.New("too much")
+			}
+			if _, err := t.Ask(engine.Ask{Message: "from which account?"}); err != nil {
+				return engine.Output{}, err
+			}
+			return engine.Set("paid", true).GoTo("j").Send("a", nil), nil
+		},
+	}
+	d.InterruptBefore = []engine.Gate{{Node: "pay", OnReject: "j"}, {Node: "j"}}
+	g := b.compile(d)
+	pay, err := g.NodeGraph("pay")
+	require.NoError(t, err)
+	schema, err := pay.InputSchema()
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{
+		"amount": map[string]any{"type": "number"}, "paid": map[string]any{"type": "boolean"},
+	}}, schema)
+	require.Equal(t, "chain/pay", pay.Name())
+	e := b.engine(pay)
+	out, err := e.CallTool(t.Context(), "t", engine.Values{"amount": 250}, "paid")
+	require.NoError(t, err)
+	require.Equal(t, "interrupted", out["status"], "its gate is its own")
+	turn, err := e.Resume(t.Context(), "t", approve())
+	require.NoError(t, err)
+	out = engine.ToolResult(turn, "paid")
+	raw, err := json.Marshal(out)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"status":"interrupted","thread_id":"t","interrupt":{"kind":"dynamic","message":"from which account?","thread_id":"t","checkpoint_id":"t@4"}}`, string(raw))
+	turn, err = e.Resume(t.Context(), "t", answerOf(turn, "savings"))
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"status": "done", "thread_id": "t", "output": map[string]any{"paid": true}}, engine.ToolResult(turn, "paid"))
+	require.Empty(t, b.takeRuns(), "where it leads does not count")
+
+	out, err = e.CallTool(t.Context(), "u", engine.Values{"amount": 1000})
+	require.NoError(t, err)
+	require.Equal(t, "interrupted", out["status"])
+	turn, err = e.Resume(t.Context(), "u", approve())
+	require.ErrorContains(t, err, "too much", "nobody is there to take a failure over")
+	require.Equal(t, "failed", engine.ToolResult(turn)["status"])
+	turn, err = e.Start(t.Context(), "v", engine.Input{})
+	require.NoError(t, err)
+	turn, err = e.Resume(t.Context(), turn.Thread, reject())
+	require.NoError(t, err)
+	require.Equal(t, "rejected", engine.ToolResult(turn)["status"])
+
+	whole, err := g.NodeGraph("a") // what it reads and writes is not known
+	require.NoError(t, err)
+	require.Equal(t, []string{"amount", "log", "other", "paid"}, whole.Channels())
+	_, err = g.NodeGraph("pya")
+	require.ErrorIs(t, err, engine.ErrInvalid)
+	b.verify()
+}
