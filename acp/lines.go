@@ -11,6 +11,9 @@ import (
 // up to and with its end. The next line can be read.
 var errLineTooLong = errors.New("line too long")
 
+// maxBeginning is how much of a line that is too long is told of it.
+const maxBeginning = 512
+
 // lineReader reads lines of a bounded length.
 //
 // bufio.Scanner is not used: its bound ends the reading, and here the connection
@@ -27,19 +30,20 @@ func newLineReader(r io.Reader, max int) *lineReader {
 
 // next returns the next line without its end, in memory of its own, so that it
 // may be kept. A last line without an end counts. errLineTooLong is the only
-// error after which reading can go on.
+// error after which reading can go on; it comes with the beginning of the line.
 func (l *lineReader) next() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := l.r.ReadSlice('\n')
 		if len(line)+len(part) > l.max+len("\r\n") {
-			return nil, l.skip(err)
+			beginning := append(line[:min(len(line), maxBeginning)], part[:min(len(part), maxBeginning)]...)
+			return bytes.Clone(beginning[:min(len(beginning), maxBeginning)]), l.skip(err)
 		}
 		line = append(line, part...)
 		switch {
 		case err == nil, errors.Is(err, io.EOF) && len(line) > 0:
 			if line = l.trim(line); len(line) > l.max {
-				return nil, errLineTooLong
+				return bytes.Clone(line[:min(len(line), maxBeginning)]), errLineTooLong
 			}
 			return line, nil
 		case errors.Is(err, bufio.ErrBufferFull):

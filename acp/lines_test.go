@@ -127,3 +127,22 @@ func TestAnErrorWhileReadingEndsTheConnection(t *testing.T) {
 		t.Errorf("Err is %v", err)
 	}
 }
+
+func TestTheBeginningOfALongAnswerSaysWhatItAnswers(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]uint64{
+		`{"jsonrpc":"2.0","id":7,"result":{"content":"xxxx`:       7,
+		`{"id":7,"jsonrpc":"2.0","error":{"message":"xxx`:         7,
+		` { "id" : 7 , "result" : "`:                              7,
+		`{"jsonrpc":"2.0","id":7,"method":"x","params":"xxx`:      0,
+		`{"jsonrpc":"2.0","id":"7","result":"xxx`:                 0,
+		`{"jsonrpc":"2.0","result":{"content":"xx`:                0,
+		`{"jsonrpc":"2.0","id":7`:                                 0,
+		`{"jsonrpc":"2.0","method":"x","params":{"id":7,"result"`: 0,
+		`{"id":-7,"result":"`:                                     0, `[{"id":7,"result":"`: 0, `xxxxx`: 0, ``: 0,
+	} {
+		if got := answeredCall([]byte(line)); got != want {
+			t.Errorf("%s answers %d, want %d", line, got, want)
+		}
+	}
+}

@@ -254,3 +254,30 @@ func isVersion2(version json.RawMessage) bool {
 func isNull(value json.RawMessage) bool { return string(value) == "null" }
 
 func isString(value json.RawMessage) bool { return len(value) > 0 && value[0] == '"' }
+
+// answeredCall gives the call of ours that a line answers, of which only the
+// beginning is there; 0 where that does not say.
+func answeredCall(beginning []byte) uint64 {
+	d := json.NewDecoder(bytes.NewReader(beginning))
+	d.UseNumber()
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return 0
+	}
+	var call uint64
+	for {
+		name, err := d.Token()
+		if name == "result" || name == "error" {
+			return call
+		}
+		if err != nil || name != "id" && name != "jsonrpc" {
+			return 0 // a request, or nothing that is known
+		}
+		v, err := d.Token()
+		if err != nil {
+			return 0
+		}
+		if number, is := v.(json.Number); is && name == "id" {
+			call = callOf(json.RawMessage(number))
+		}
+	}
+}

@@ -74,6 +74,12 @@ func (s *stream) ReadObject(v any) error {
 			err = io.EOF
 		}
 		if errors.Is(err, errLineTooLong) {
+			if call := answeredCall(line); call != 0 {
+				// Nobody is to wait for an answer that has come.
+				s.current = &message{kind: isResponse, call: call,
+					err: InvalidRequest(fmt.Sprintf("the answer of the client is longer than %d bytes", s.limits.MaxLine))}
+				return json.Unmarshal(envelope(map[string]any{"id": call, "result": nil}), v)
+			}
 			s.refuse(jsonNull, InvalidRequest(fmt.Sprintf("the line is longer than %d bytes", s.limits.MaxLine)))
 			continue
 		}
