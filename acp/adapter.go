@@ -33,11 +33,15 @@ type Adapter struct {
 	// channel, and the id of the session in "_acp_session_id".
 	InitialState func(blocks []ContentBlock, sessionID string) (engine.Values, error)
 
-	// SessionState is what the server calls: InitialState, and then
-	// "_acp_cwd", "_acp_additional_directories" and "_acp_mcp_tools" where they
-	// are not set already. Of channels that begin with "_acp_", those that the
+	// SessionState is what the server calls: InitialState, and then "_acp_cwd",
+	// "_acp_additional_directories", "_acp_mcp_tools" and "_acp_prompt", which has
+	// the blocks themselves, where they are not set already. Of channels that begin with "_acp_", those that the
 	// graph does not declare are left out afterwards.
 	SessionState func(blocks []ContentBlock, session Session) (engine.Values, error)
+
+	// Image and Audio say that prompts may have such blocks. It is so, too, where
+	// the graph declares "_acp_prompt". Else they are refused.
+	Image, Audio bool
 
 	// AgentText gives the agent's reply: what the turn wrote to the output channel
 	// (a value that is no string as compact JSON; empty and null count as
@@ -60,7 +64,7 @@ type Session struct {
 	ID                    string
 	CWD                   string
 	AdditionalDirectories []string
-	MCPTools              []any
+	MCPTools              []any // of the client's tool servers: name, title, description, input_schema, read_only
 }
 
 // TurnOutput is what the steps of a turn wrote.
@@ -92,6 +96,7 @@ const (
 	cwdChannel       = "_acp_cwd"
 	rootsChannel     = "_acp_additional_directories"
 	toolsChannel     = "_acp_mcp_tools"
+	promptChannel    = "_acp_prompt"
 )
 
 // For gives the adapter with every field filled in, for a graph. Its functions
@@ -114,7 +119,9 @@ func (a Adapter) For(graph *engine.Graph) *Adapter {
 		}
 	}
 	if full.SessionState == nil {
-		full.SessionState = full.sessionState
+		full.SessionState = func(blocks []ContentBlock, session Session) (engine.Values, error) {
+			return full.sessionState(graph, blocks, session)
+		}
 	}
 	if full.AgentText == nil {
 		full.AgentText = full.agentText
@@ -155,7 +162,7 @@ func (a *Adapter) initialState(graph *engine.Graph, blocks []ContentBlock, sessi
 	return values, nil
 }
 
-func (a *Adapter) sessionState(blocks []ContentBlock, session Session) (engine.Values, error) {
+func (a *Adapter) sessionState(graph *engine.Graph, blocks []ContentBlock, session Session) (engine.Values, error) {
 	values, err := a.InitialState(blocks, session.ID)
 	if err != nil || values == nil {
 		return values, err
@@ -171,6 +178,11 @@ func (a *Adapter) sessionState(blocks []ContentBlock, session Session) (engine.V
 	for channel, v := range map[string]any{cwdChannel: session.CWD, rootsChannel: roots, toolsChannel: tools} {
 		if _, there := values[channel]; !there {
 			values[channel] = v
+		}
+	}
+	if _, there := values[promptChannel]; !there && graph.HasChannel(promptChannel) {
+		if values[promptChannel], err = blockValues(blocks); err != nil {
+			return nil, err
 		}
 	}
 	return values, nil

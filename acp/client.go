@@ -129,13 +129,15 @@ func (c *client) initialize(params json.RawMessage) (any, error) {
 	if p.ClientInfo != nil {
 		c.name = oneLine(p.ClientInfo.Name+" "+p.ClientInfo.Version, 200)
 	}
+	media := c.server.media()
 	return InitializeResponse{
 		ProtocolVersion: ProtocolVersion,
 		AgentCapabilities: AgentCapabilities{
 			LoadSession:        true,
-			PromptCapabilities: PromptCapabilities{EmbeddedContext: true},
+			PromptCapabilities: PromptCapabilities{EmbeddedContext: true, Image: media.image, Audio: media.audio},
+			MCPCapabilities:    MCPCapabilities{HTTP: true, SSE: true},
 			SessionCapabilities: SessionCapabilities{
-				List: &Supported{}, Resume: &Supported{}, Close: &Supported{}, Delete: &Supported{},
+				List: &Supported{}, Resume: &Supported{}, Close: &Supported{}, Delete: &Supported{}, AdditionalDirectories: &Supported{},
 			},
 		},
 		AgentInfo: &Implementation{Name: c.config.Name, Version: c.config.Version},

@@ -52,7 +52,10 @@ func (p *prompt) cancelled(cause error) {
 func (c *client) prompt(ctx context.Context, r *Request) {
 	params, err := ParsePrompt(r.Params)
 	if err == nil {
-		err = takes(params.Prompt)
+		err = c.server.media().takes(params.Prompt, "this agent")
+	}
+	if err == nil {
+		err = wellFormed(params.Prompt)
 	}
 	if err != nil {
 		_ = r.Fail(err)
@@ -87,16 +90,6 @@ func (c *client) prompt(ctx context.Context, r *Request) {
 		}
 		c.respond(r, PromptResponse{StopReason: reason}, err)
 	})
-}
-
-// takes refuses content that was not advertised.
-func takes(blocks []ContentBlock) error {
-	for i, b := range blocks {
-		if b.Type == ContentImage || b.Type == ContentAudio {
-			return InvalidParams(fmt.Sprintf("params.prompt[%d].type", i), fmt.Sprintf("%q is not supported by this agent", b.Type))
-		}
-	}
-	return nil
 }
 
 // known reports whether there is such a session.
@@ -134,6 +127,7 @@ func (p *prompt) run() (StopReason, error) {
 		why = "Cancelled."
 	}
 	p.s.story.closeCalls(why)
+	p.tellTroubles()
 	p.remember()
 	return reason, err
 }
@@ -151,7 +145,14 @@ func (p *prompt) prepare() (err error) {
 	if g := p.c.server.choice(t); g != s.served {
 		s.serve(g)
 	}
+	if err := s.served.media.takes(p.blocks, "graph "+s.served.graph.Name()); err != nil {
+		return err
+	}
 	s.announce(ctx)
+	if s.session.MCPTools, err = p.listTools(p.ctx); err != nil {
+		return AsError(err)
+	}
+	p.tellTroubles()
 	p.text, p.values, err = s.served.adapter.input(s.served.graph, p.blocks, s.session)
 	if err != nil {
 		return Internal(err)
@@ -185,11 +186,9 @@ func (p *prompt) turns() (StopReason, error) {
 }
 
 func (p *prompt) engine() *engine.Engine {
-	o := engine.Options{Events: p.event, Ask: p.ask, Sleep: true, Load: p.c.config.Load}
-	if able, _ := p.c.able(); able.Terminal {
-		o.Host = terminals{p: p}
-	}
-	return engine.New(p.s.served.graph, p.c.config.Store, o)
+	return engine.New(p.s.served.graph, p.c.config.Store, engine.Options{
+		Events: p.event, Ask: p.ask, Sleep: true, Load: p.c.config.Load, Host: host{p},
+	})
 }
 
 // start begins the turn of the text. A turn that a crash cut short is finished

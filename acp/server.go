@@ -67,8 +67,10 @@ type Server struct {
 
 // served is a graph with what belongs to it.
 type served struct {
-	graph   *engine.Graph
-	adapter *Adapter
+	graph      *engine.Graph
+	adapter    *Adapter
+	media      media
+	wantsTools bool // the list of them, before a prompt begins
 }
 
 // NewServer checks that every graph can be served.
@@ -92,7 +94,10 @@ func NewServer(config Config) (*Server, error) {
 		if err := errors.Join(adapter.Fits(graph), fitsCommands(graph)); err != nil {
 			return nil, err
 		}
-		s.served = append(s.served, &served{graph, adapter.For(graph)})
+		s.served = append(s.served, &served{
+			graph: graph, adapter: adapter.For(graph), media: mediaOf(graph, adapter),
+			wantsTools: graph.HasChannel(toolsChannel) || adapter.SessionState != nil,
+		})
 	}
 	return s, nil
 }
@@ -117,6 +122,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	<-c.conn.Done()
 	c.conn.Wait()
 	c.background.Wait()
+	c.closeTools()
 	if err := c.conn.Close(); err != nil {
 		c.log.Warn("the ACP client left before it had read everything", "error", err)
 	}

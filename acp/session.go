@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/internal/mcphost"
 )
 
 // The options of a session, among the facts of its thread.
@@ -33,6 +35,9 @@ type session struct {
 
 	telling sync.Mutex // held while told changes
 	told    settings
+
+	tools    *mcphost.Set // of the client's tool servers; nil: none
+	troubles []string     // that the person was not told of
 
 	// Of who holds active or opening, or nobody.
 	session Session
@@ -104,7 +109,6 @@ func (c *client) newSession(ctx context.Context, r *Request) {
 }
 
 func (c *client) create(ctx context.Context, p NewSessionRequest) (*session, error) {
-	c.ignored(p)
 	id := newSessionID()
 	t := engine.Thread{ID: id, Cwd: p.CWD, Roots: p.AdditionalDirectories}
 	if err := c.config.Store.Create(ctx, t); err != nil {
@@ -114,17 +118,8 @@ func (c *client) create(ctx context.Context, p NewSessionRequest) (*session, err
 	// row of the list, which can be deleted.
 	s := c.lookup(id)
 	s.use(t)
+	s.connectTools(p)
 	return s, nil
-}
-
-// ignored says what of a request is not used.
-func (c *client) ignored(p NewSessionRequest) {
-	for _, problem := range p.DroppedMCPServers {
-		c.log.Warn("an MCP server of the ACP client was left out", "problem", problem)
-	}
-	if n := len(p.MCPServers); n > 0 {
-		c.log.Warn("the MCP servers of the ACP client are not connected: this version has no use for them", "servers", n)
-	}
 }
 
 // use makes the session one of this thread.
@@ -212,10 +207,22 @@ func (s *session) load(ctx context.Context, p OpenSessionRequest, replay bool) e
 	if t.Cwd != "" && filepath.Clean(t.Cwd) != filepath.Clean(p.CWD) {
 		return InvalidParams("params.cwd", fmt.Sprintf("is %q, but the session works in %q", shorten(p.CWD), t.Cwd))
 	}
-	s.c.ignored(p.NewSessionRequest)
+	if t.Cwd == "" || !slices.Equal(t.Roots, p.AdditionalDirectories) {
+		// Roots that are not named again do not count any more, in no process.
+		t, err = s.c.change(ctx, s.id, func(t *engine.Thread) error {
+			if t.Cwd == "" {
+				t.Cwd = filepath.Clean(p.CWD)
+			}
+			t.Roots = p.AdditionalDirectories
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
 	s.use(t)
 	s.session.CWD = p.CWD
-	s.session.AdditionalDirectories = p.AdditionalDirectories
+	s.connectTools(p.NewSessionRequest)
 	if !replay {
 		return nil
 	}
@@ -283,6 +290,9 @@ func (c *client) end(ctx context.Context, r *Request, forever bool) {
 		}
 		if opening != nil {
 			<-opening
+		}
+		if s != nil {
+			s.closeTools()
 		}
 		var err error
 		if forever {

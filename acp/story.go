@@ -74,6 +74,17 @@ func (s *story) sayText(id, text string) {
 	}
 }
 
+// sayUser tells a block of what the user said.
+func (s *story) sayUser(id string, b ContentBlock) {
+	if b.Type != ContentText {
+		s.say(UserMessageChunk{Content: b, MessageID: id})
+		return
+	}
+	for _, part := range SplitText(b.Text) {
+		s.say(UserMessageChunk{Content: TextBlock(part), MessageID: id})
+	}
+}
+
 // add takes an entry of the log. The caller holds the lock.
 func (s *story) add(e *engine.Entry) error {
 	if e.Seq <= s.last {
@@ -124,7 +135,16 @@ func (s *story) input(e *engine.Entry) {
 	}
 	s.reset(e.Turn)
 	in := e.Payload.Input
-	if !s.replaying || in == nil || in.Text == "" {
+	if !s.replaying || in == nil {
+		return
+	}
+	if blocks := promptBlocks(e); blocks != nil {
+		for _, b := range blocks {
+			s.sayUser("user-"+strconv.FormatInt(e.Seq, 10), b)
+		}
+		return
+	}
+	if in.Text == "" {
 		return
 	}
 	for _, part := range SplitText(in.Text) {

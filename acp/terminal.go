@@ -12,20 +12,16 @@ import (
 	"github.com/holdfast-agent/holdfast/engine"
 )
 
-// terminals runs commands in the client's terminal, where the person sees them.
-type terminals struct {
-	engine.NoHost
-	p *prompt
-}
-
-var _ engine.Host = terminals{}
-
 // afterwards is how long a client may take to put a terminal away.
 const afterwards = 5 * time.Second
 
-// Terminal implements engine.Host. Every terminal is released, also where the
+// Terminal implements engine.Host: it runs a command in the client's terminal,
+// where the person sees it. Every terminal is released, also where the
 // command is killed or the client answers late.
-func (h terminals) Terminal(ctx context.Context, t *engine.Task, c engine.Command) (engine.CommandResult, error) {
+func (h host) Terminal(ctx context.Context, t *engine.Task, c engine.Command) (engine.CommandResult, error) {
+	if able, _ := h.p.c.able(); !able.Terminal {
+		return engine.CommandResult{}, engine.ErrNoTerminal
+	}
 	id, err := h.create(ctx, c)
 	if err != nil {
 		return engine.CommandResult{}, err
@@ -57,13 +53,13 @@ func (h terminals) Terminal(ctx context.Context, t *engine.Task, c engine.Comman
 	return commandResult(exit, output), nil
 }
 
-func (h terminals) request(id string) TerminalRequest {
+func (h host) request(id string) TerminalRequest {
 	return TerminalRequest{SessionID: h.p.s.id, TerminalID: id}
 }
 
 // create starts the command. That the client refuses means that nothing ran. One
 // that answers when nobody waits any more is told to put the terminal away.
-func (h terminals) create(ctx context.Context, c engine.Command) (string, error) {
+func (h host) create(ctx context.Context, c engine.Command) (string, error) {
 	params := CreateTerminalRequest{SessionID: h.p.s.id, Command: c.Args[0], Args: c.Args[1:], CWD: c.Dir}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		params.Env = append(params.Env, Variable{Name: name, Value: c.Env[name]})
@@ -108,12 +104,12 @@ func (h terminals) create(ctx context.Context, c engine.Command) (string, error)
 	return terminal.TerminalID, err
 }
 
-func (h terminals) kill(id string) { h.after(MethodTerminalKill, id) }
+func (h host) kill(id string) { h.after(MethodTerminalKill, id) }
 
-func (h terminals) release(id string) { h.after(MethodTerminalRelease, id) }
+func (h host) release(id string) { h.after(MethodTerminalRelease, id) }
 
 // after tells the client what to do with a terminal, whatever became of the work.
-func (h terminals) after(method, id string) {
+func (h host) after(method, id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), afterwards)
 	defer cancel()
 	if _, err := h.p.c.conn.Call(ctx, method, h.request(id)); err != nil && !errors.Is(err, ErrDisconnected) {

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-agent/holdfast/integration/toolserver"
 )
 
 // patience is how long a process may take before a test says that it hangs. It
@@ -33,6 +35,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	toolserver.Main()
 	code, err := build(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
