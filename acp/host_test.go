@@ -38,7 +38,9 @@ func using(do func(ctx context.Context, t *engine.Task, text string) (string, er
 }
 
 func reader() *engine.Graph {
-	return using(func(ctx context.Context, t *engine.Task, path string) (string, error) { return t.Host().ReadFile(ctx, t, path) })
+	return using(func(ctx context.Context, t *engine.Task, path string) (string, error) {
+		return t.Host().ReadFile(ctx, t, path)
+	})
 }
 
 func writer() *engine.Graph {
