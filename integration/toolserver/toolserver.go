@@ -68,7 +68,7 @@ func Main() {
 	case Flood:
 		go flood()
 	case Long:
-		go fmt.Println(`{"jsonrpc":"2.0","method":"x","params":"` + strings.Repeat("x", 20<<20) + `"}`)
+		fmt.Println(`{"jsonrpc":"2.0","method":"x","params":"` + strings.Repeat("x", 20<<20) + `"}`)
 	case Stubborn:
 		signal.Ignore(syscall.SIGTERM)
 		child := exec.Command("sleep", "1000")
