@@ -168,6 +168,6 @@ func TestThePlugOfTheReadme(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "v1.2.0\n", string(deployed))
 	// Nothing of what was done is done again.
-	require.Equal(t, map[string]int{"input": 1, "pause": 1, "answer": 1, "step": 3}, kinds(h.history("deploy-42")))
+	require.Equal(t, map[string]int{"input": 1, "pause": 1, "answer": 1, "step": 4}, kinds(h.history("deploy-42")))
 	h.run(said("audit verify")...).exits(0)
 }

@@ -112,9 +112,11 @@ func TestTheExampleOfEveryTypeDoesWhatItSays(t *testing.T) {
 	turn = run("ask", nil, func(e *engine.Engine, _ *clock.Fake, turn *engine.Turn) *engine.Turn {
 		turn = answer(e, turn, "green")
 		require.Equal(t, "How many in green?", turn.Questions[0].Payload.Message)
-		return answer(e, turn, int64(3))
+		turn = answer(e, turn, int64(3))
+		turn = answer(e, turn, []any{"eu", "asia"})
+		return answer(e, turn, "2026-02-01")
 	})
-	require.Equal(t, "3 x green", turn.State["summary"])
+	require.Equal(t, "3 x green to eu, asia by 2026-02-01", turn.State["summary"])
 	api := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.Header.Get("Authorization") != "Bearer a token" {

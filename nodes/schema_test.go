@@ -54,8 +54,8 @@ func TestEveryExampleFileFitsTheSchema(t *testing.T) {
 	for _, file := range append(files, "default.yaml") {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		if !strings.Contains(string(text), "nodes:") {
-			continue // no graph file
+		if !strings.Contains(string(text), "nodes:") || strings.Contains(file, "go-embed") {
+			continue // no graph file, or one with a node type of its program
 		}
 		requireFits(t, string(text))
 		g, err := LoadFile(file)
