@@ -235,6 +235,11 @@ func TestMistakesOfASubgraphAreReportedWhereTheyAre(t *testing.T) {
 	write("self.yaml", fmt.Sprintf(parent, "self.yaml"))
 	write("loop1.yaml", fmt.Sprintf(parent, "loop2.yaml"))
 	write("loop2.yaml", fmt.Sprintf(parent, "loop1.yaml"))
+	outside := t.TempDir()
+	other := filepath.Join(outside, "other.yaml")
+	require.NoError(t, os.WriteFile(other, []byte("channels: {c: {}}\nnodes: {a: {type: set, values: {c: 1}}}\nedges: [{from: __start__, to: a}]\n"), 0o600))
+	require.NoError(t, os.Symlink(other, filepath.Join(dir, "link.yaml")))
+	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "linked")))
 	for definition, want := range map[string][]string{
 		"bad.yaml": {
 			`3:35: /nodes/s/definition: bad.yaml:2:33: /nodes/a/values/d: there is no channel "d"; did you mean c?`,
@@ -245,7 +250,12 @@ func TestMistakesOfASubgraphAreReportedWhereTheyAre(t *testing.T) {
 			`3:124: /nodes/s/definition/edges/0/to: there is no node "aa"; did you mean a?`,
 		},
 		"none.yaml":               {"none.yaml: no such file or directory"},
-		".":                       {"is no file"},
+		".":                       {"it is a folder"},
+		"../other.yaml":           {"../other.yaml is outside of the folder of"},
+		"parts/../../other.yaml":  {"is outside of the folder of"},
+		"link.yaml":               {"link.yaml: "},
+		"linked/other.yaml":       {"other.yaml: "},
+		"'" + other + "'":         {"a graph file names no file by its whole path"},
 		"self.yaml":               {"self.yaml includes itself"},
 		"loop1.yaml":              {"includes itself"},
 		"[a]":                     {"definition of node s is a graph or the path of a graph file, not a list"},

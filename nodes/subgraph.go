@@ -1,14 +1,15 @@
 package nodes
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/holdfast-agent/holdfast/engine"
+	"github.com/holdfast-agent/holdfast/internal/roots"
 )
 
 func subgraphType() Type {
@@ -19,7 +20,7 @@ func subgraphType() Type {
 		Name: "subgraph", Version: 1,
 		Doc: "Runs a graph of its own, with a state of its own, to its end. Without input_map and output_map channels of one name are shared both ways; with one of them only what the maps name is exchanged. Only what the subgraph writes comes back. A question inside pauses the whole turn.",
 		Schema: schema([]any{"definition"}, map[string]any{
-			"definition": map[string]any{"type": []any{"object", "string"}, "description": "the graph: written out, or the path of a graph file, relative to the folder of this one"},
+			"definition": map[string]any{"type": []any{"object", "string"}, "description": "the graph: written out, or the path of a graph file, relative to the folder of this one and inside the folder of the file that is loaded"},
 			"input_map":  mapSchema("channel of this graph to channel of the subgraph, whose value it is at the start"),
 			"output_map": mapSchema("channel of the subgraph to channel of this graph, which gets what is written to it"),
 		}),
@@ -126,10 +127,11 @@ func (d *decoder) include(t *tree, outside []string) *engine.Graph {
 		d.wrong(t, "write the definition here", "%q: this graph is in no file, so it has no folder to look in", t.raw)
 		return nil
 	}
-	path := t.raw
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(d.dir, path)
+	if filepath.IsAbs(t.raw) {
+		d.wrong(t, "write it relative to the folder of this file", "%s: a graph file names no file by its whole path", t.raw)
+		return nil
 	}
+	path := filepath.Join(d.dir, t.raw)
 	if slices.Contains(d.includes.open, path) {
 		d.wrong(t, "", "%s includes itself: %s", t.raw, strings.Join(append(d.includes.open, path), ", "))
 		return nil
@@ -141,7 +143,11 @@ func (d *decoder) include(t *tree, outside []string) *engine.Graph {
 		}
 		return g
 	}
-	data, err := readRegular(path)
+	data, err := d.includes.readFile(path)
+	if errors.Is(err, roots.ErrOutside) {
+		d.wrong(t, "keep what belongs together in one folder", "%s is outside of the folder of %s, the file that was loaded", t.raw, d.includes.open[0])
+		return nil
+	}
 	if err != nil {
 		d.wrong(t, "a path is relative to the folder of this file", "%v", err)
 		return nil
@@ -181,20 +187,25 @@ func (d *decoder) adopt(g *engine.Graph, from func(engine.Problem) engine.Proble
 	}
 }
 
-// readRegular reads a file that is one: what an included path leads to must
-// not keep the program waiting.
-func readRegular(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+// readFile reads an included file: a regular one, which is in the folder of the
+// file that was loaded, or below it, symbolic links included. A file from
+// elsewhere can so be loaded without a look at what it names.
+func (n *includes) readFile(path string) ([]byte, error) {
+	root, err := filepath.Abs(filepath.Dir(n.open[0]))
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", path)
-	}
-	f, err := os.Open(path)
+	place, err := roots.Locate([]string{root}, path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	f, err := place.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
 	return io.ReadAll(io.LimitReader(f, MaxFile+1))
 }
