@@ -176,3 +176,31 @@ func TestAGoReducerCombinesAndItsResultIsStored(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "aaa", view.State["max"], "no Go code is needed to read it")
 }
+
+func TestAGoReducerMayRefuseAValueAndTheStepIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	least := int64(18)
+	d := b.chain("a")
+	d.Nodes["a"] = engine.Node{Run: func(context.Context, *engine.Task) (engine.Output, error) {
+		b.ran("a")
+		return engine.Set("age", 12), nil
+	}}
+	d.Channels = map[string]engine.Channel{"age": {Reducer: "adult", Reduce: func(_, write any) (any, error) {
+		if n, ok := write.(int64); !ok || n < least {
+			return nil, fmt.Errorf("%v is too young", write)
+		}
+		return write, nil
+	}}}
+	e := b.engine(b.compile(d))
+	turn, err := e.Start(t.Context(), "t", engine.Input{})
+	require.ErrorContains(t, err, "channel age: its reducer: 12 is too young")
+	require.Equal(t, engine.Failed, turn.Status)
+	require.Nil(t, turn.State["age"])
+	least = 10
+	turn, err = e.Resume(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, int64(12), turn.State["age"])
+	require.Equal(t, 1, b.count("a"), "the node had finished")
+	b.verify()
+}
