@@ -161,8 +161,9 @@ func (c *client) able() (ClientCapabilities, string) {
 // notify sends an update of a session. That the client has left is found by the
 // work itself.
 func (c *client) notify(sessionID string, update SessionUpdate) {
+	trace := c.traced(sessionID)
 	for _, u := range shortened(update) {
-		err := c.conn.Notify(MethodSessionUpdate, SessionNotification{SessionID: sessionID, Update: u})
+		err := c.conn.Notify(MethodSessionUpdate, SessionNotification{SessionID: sessionID, Update: u, Meta: trace})
 		if long := new(LineTooLong); errors.As(err, &long) {
 			continue
 		}

@@ -114,7 +114,7 @@ func (p *prompt) askPermission(ctx context.Context, q interrupt.Question, call T
 func (p *prompt) requestPermission(ctx context.Context, call ToolCall, options []PermissionOption) (raw json.RawMessage, err error) {
 	for _, form := range append([]ToolCallUpdate{call.Update()}, shortCalls(call.Update())...) {
 		raw, err = p.c.conn.Call(ctx, MethodSessionRequestPermission, RequestPermissionRequest{
-			SessionID: p.s.id, ToolCall: form, Options: options, Meta: form.Meta,
+			SessionID: p.s.id, ToolCall: form, Options: options, Meta: form.Meta.with(p.trace),
 		})
 		if long := new(LineTooLong); !errors.As(err, &long) {
 			break
@@ -139,7 +139,9 @@ func (p *prompt) askText(ctx context.Context, q interrupt.Question) (a interrupt
 
 // askForm asks by elicitation/create. A client that fails at that has no forms.
 func (p *prompt) askForm(ctx context.Context, q interrupt.Question) (a interrupt.Answer, asked bool, err error) {
-	raw, err := p.c.conn.Call(ctx, MethodElicitationCreate, form(p.s.id, q))
+	f := form(p.s.id, q)
+	f.Meta = f.Meta.with(p.trace)
+	raw, err := p.c.conn.Call(ctx, MethodElicitationCreate, f)
 	if err != nil {
 		return a, ctx.Err() != nil, err
 	}

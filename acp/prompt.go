@@ -20,6 +20,7 @@ type prompt struct {
 	blocks []ContentBlock
 	ctx    context.Context
 	stop   context.CancelCauseFunc
+	trace  Meta // context of the client's trace
 
 	quit     atomic.Bool   // session/cancel, or the like, came
 	answered chan struct{} // closed when it has its response
@@ -62,8 +63,8 @@ func (c *client) prompt(ctx context.Context, r *Request) {
 		return
 	}
 	s := c.lookup(params.SessionID)
-	p := &prompt{s: s, c: c, blocks: params.Prompt, answered: make(chan struct{})}
-	p.ctx, p.stop = context.WithCancelCause(ctx)
+	p := &prompt{s: s, c: c, blocks: params.Prompt, trace: traceOf(params.Meta), answered: make(chan struct{})}
+	p.ctx, p.stop = context.WithCancelCause(context.WithValue(ctx, traceKey{}, p.trace))
 	s.mu.Lock()
 	if s.active != nil {
 		s.mu.Unlock()
@@ -88,7 +89,7 @@ func (c *client) prompt(ctx context.Context, r *Request) {
 			// Whatever the cancel came to, and whatever error it raised.
 			reason, err = StopCancelled, nil
 		}
-		c.respond(r, PromptResponse{StopReason: reason}, err)
+		c.respond(r, PromptResponse{StopReason: reason, Meta: p.trace}, err)
 	})
 }
 

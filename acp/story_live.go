@@ -23,6 +23,8 @@ func (s *story) event(ev engine.Event) error {
 		s.started(ev)
 	case engine.EventOutput:
 		s.printed(ev)
+	case engine.EventUsage:
+		s.used(ev.Usage)
 	case engine.EventTaskFinished:
 		if c := s.callOf(ev.Base, ev.Task); c != nil {
 			s.completed(c, nil, written(ev.Writes))
@@ -60,6 +62,19 @@ func (s *story) started(ev engine.Event) {
 	c.runs(ev.Node, ev.Resolved)
 	c.Content = c.showing()
 	s.update(c, ToolInProgress)
+}
+
+// used tells what the turn has used. A client shows how full the model's window is:
+// where nobody knows that, there is nothing to tell.
+func (s *story) used(u *engine.Usage) {
+	if u == nil || u.Window <= 0 {
+		return
+	}
+	update := UsageUpdate{Used: uint64(max(0, u.Context)), Size: uint64(u.Window)}
+	if u.Cost > 0 && u.Currency != "" {
+		update.Cost = &Cost{Amount: u.Cost, Currency: u.Currency}
+	}
+	s.say(update)
 }
 
 func (s *story) printed(ev engine.Event) {
