@@ -99,7 +99,8 @@ const (
 	promptChannel    = "_acp_prompt"
 )
 
-// For gives the adapter with every field filled in, for a graph. Its functions
+// For gives the adapter with every field filled in, for a graph (nil is enough for
+// those that are about no input). Its functions
 // call each other through the struct that is returned, so that a field that is
 // set there later counts as well.
 func (a Adapter) For(graph *engine.Graph) *Adapter {

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-agent/holdfast/engine"
 	"github.com/holdfast-agent/holdfast/integration/editor"
 	"github.com/holdfast-agent/holdfast/interrupt"
+	"github.com/holdfast-agent/holdfast/store"
 )
 
 var blocks = []acp.ContentBlock{
@@ -71,9 +72,9 @@ func TestAGraphThatTakesNoTextIsRefusedAtTheStart(t *testing.T) {
 		Name: "mute", Channels: map[string]engine.Channel{"x": {}},
 		Nodes: map[string]engine.Node{"a": {Run: set("x", 1)}}, Edges: []engine.Edge{{From: engine.Start, To: "a"}},
 	})
-	_, err := acp.NewServer(acp.Config{Store: threads{}, Graphs: []*engine.Graph{mute}})
+	_, err := acp.NewServer(acp.Config{Store: (*store.Store)(nil), Graphs: []*engine.Graph{mute}})
 	require.ErrorContains(t, err, "mute")
-	_, err = acp.NewServer(acp.Config{Store: threads{}, Graphs: []*engine.Graph{single("a", echo), single("a", echo)}})
+	_, err = acp.NewServer(acp.Config{Store: (*store.Store)(nil), Graphs: []*engine.Graph{single("a", echo), single("a", echo)}})
 	require.ErrorContains(t, err, "two graphs")
 }
 

@@ -75,7 +75,7 @@ func pipes(b *testing.B) (r, w *os.File) {
 // served gives a function that prompts once and waits for the response.
 func served(b *testing.B, s *store.Store, graph *engine.Graph) func() {
 	b.Helper()
-	server, err := acp.NewServer(acp.Config{Store: threads{s}, Graphs: []*engine.Graph{graph}})
+	server, err := acp.NewServer(acp.Config{Store: s, Graphs: []*engine.Graph{graph}})
 	if err != nil {
 		b.Fatal(err)
 	}

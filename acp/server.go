@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-agent/holdfast/engine"
 )
 
-// Store is what sessions need of a store of threads.
+// Store is what sessions need of a store of threads. A *store.Store is one.
 type Store interface {
 	engine.Store
 

@@ -20,28 +20,6 @@ import (
 	"github.com/holdfast-agent/holdfast/store"
 )
 
-// threads is the store as the server wants it.
-type threads struct{ *store.Store }
-
-func (s threads) Sessions(ctx context.Context, cwd, cursor string, limit int) (out []engine.Thread, next string, err error) {
-	filter := store.Filter{Cwd: cwd, Limit: limit + 1}
-	if cursor != "" {
-		if _, err := fmt.Sscanf(cursor, "%d/%d", &filter.After.UpdatedAt, &filter.After.No); err != nil {
-			return nil, "", fmt.Errorf("%w: %w", engine.ErrInvalid, err)
-		}
-	}
-	list, err := s.Threads(ctx, filter)
-	if len(list) > limit {
-		list = list[:limit]
-		last := list[limit-1].Cursor
-		next = fmt.Sprintf("%d/%d", last.UpdatedAt, last.No)
-	}
-	for _, t := range list {
-		out = append(out, t.Thread)
-	}
-	return out, next, err
-}
-
 // desk is a server on a file, to which clients can come and go.
 type desk struct {
 	t      testing.TB
@@ -62,7 +40,7 @@ func newDesk(t testing.TB, adapter acp.Adapter, graphs ...*engine.Graph) *desk {
 	d.store = s
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	d.config = acp.Config{
-		Store: threads{s}, Graphs: graphs, Name: "test", Version: "1",
+		Store: s, Graphs: graphs, Name: "test", Version: "1",
 		Adapter: func(*engine.Graph) acp.Adapter { return adapter },
 		Log:     slog.New(slog.NewTextHandler(d.log, nil)),
 	}

@@ -2,7 +2,6 @@ package acp
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -33,8 +32,7 @@ type story struct {
 	calls     map[string]*toolCall
 	order     []*toolCall
 	questions map[string]*asked
-	wrote     map[string]bool
-	messages  []any
+	wrote     outputs
 	end       *engine.EndRecord
 	plan      *plan
 }
@@ -57,7 +55,7 @@ func (s *story) reset(turn int64) {
 	s.bases = map[string]int64{}
 	s.calls, s.order = map[string]*toolCall{}, nil
 	s.questions = map[string]*asked{}
-	s.wrote, s.messages = map[string]bool{}, nil
+	s.wrote = outputs{}
 	s.plan.reset()
 }
 
@@ -300,17 +298,7 @@ func (s *story) step(e *engine.Entry, base int64) {
 		return
 	}
 	clear(s.bases) // visits of subgraphs are over
-	for _, op := range e.Payload.Ops {
-		s.wrote[op.Channel] = true
-		if op.Channel != messagesChannel {
-			continue
-		}
-		if list, ok := op.Value.([]any); ok {
-			s.messages = append(s.messages, list...)
-		} else {
-			s.messages = append(s.messages, op.Value)
-		}
-	}
+	s.wrote.step(e)
 }
 
 // callOf finds the call of a task, unless it has none.
@@ -385,7 +373,7 @@ func (s *story) closeOpen(why string) {
 // finish tells what the agent says at the end of a turn.
 func (s *story) finish(seq int64, status engine.Status, state map[string]any) error {
 	at := strconv.FormatInt(seq, 10)
-	text, err := guarded("AgentText", func() (string, error) { return s.adapter.AgentText(s.output(status, state)) })
+	text, err := guarded("AgentText", func() (string, error) { return s.adapter.AgentText(s.wrote.of(s.thread, s.turn, status, state)) })
 	if err != nil {
 		return err
 	}
@@ -406,12 +394,4 @@ func (s *story) finish(seq int64, status engine.Status, state map[string]any) er
 		s.sayText("end-"+at, "The turn failed"+where+": "+cut(visible(s.end.Cause)))
 	}
 	return nil
-}
-
-func (s *story) output(status engine.Status, state map[string]any) TurnOutput {
-	out := TurnOutput{Thread: s.thread, Turn: s.turn, Status: status, Values: engine.Values{}, Messages: s.messages}
-	for channel := range maps.Keys(s.wrote) {
-		out.Values[channel] = state[channel]
-	}
-	return out
 }

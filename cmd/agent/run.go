@@ -20,7 +20,6 @@ import (
 // The channels that text goes to and comes from.
 const (
 	inputChannel    = "prompt"
-	outputChannel   = "response"
 	messagesChannel = "messages"
 )
 

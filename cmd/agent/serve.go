@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
-	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -69,7 +66,7 @@ func (a *app) serve(ctx context.Context, files []string, keep store.Retention) e
 		return err
 	}
 	server, err := acp.NewServer(acp.Config{
-		Store: sessions{s}, Graphs: graphs, Load: nodes.Load,
+		Store: s, Graphs: graphs, Load: nodes.Load,
 		Name: "holdfast", Version: moduleVersion(),
 		Log: log,
 	})
@@ -100,46 +97,4 @@ func servedGraphs(files []string) ([]*engine.Graph, error) {
 		graphs = append(graphs, g)
 	}
 	return graphs, nil
-}
-
-// sessions is the store as package acp wants it.
-type sessions struct{ *store.Store }
-
-var _ acp.Store = sessions{}
-
-// Sessions implements acp.Store. The cursor is the place of the last thread.
-func (s sessions) Sessions(ctx context.Context, cwd, cursor string, limit int) (threads []engine.Thread, next string, err error) {
-	filter := store.Filter{Cwd: cwd, Limit: limit + 1}
-	if cursor != "" {
-		if filter.After, err = readCursor(cursor); err != nil {
-			return nil, "", err
-		}
-	}
-	list, err := s.Threads(ctx, filter)
-	if err != nil {
-		return nil, "", err
-	}
-	if len(list) > limit {
-		list = list[:limit]
-		next = writeCursor(list[limit-1].Cursor)
-	}
-	for _, t := range list {
-		threads = append(threads, t.Thread)
-	}
-	return threads, next, nil
-}
-
-func writeCursor(c store.Cursor) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", c.UpdatedAt, c.No))
-}
-
-func readCursor(text string) (c store.Cursor, err error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err == nil {
-		_, err = fmt.Sscanf(string(raw), "%d.%d", &c.UpdatedAt, &c.No)
-	}
-	if err != nil || writeCursor(c) != text || strings.TrimSpace(text) == "" {
-		return c, fmt.Errorf("cursor %q: %w", text, engine.ErrInvalid)
-	}
-	return c, nil
 }
