@@ -28,7 +28,7 @@ func done(id, method string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"did":%q}}`, id, method)
 }
 
-func TestABadLineIsAnsweredAndTheConnectionGoesOn(t *testing.T) {
+func TestABadLineIsAnsweredAndTheConnectionGoesOn(t *testing.T) { // acp-cases 52
 	t.Parallel()
 	for _, test := range []struct {
 		name string

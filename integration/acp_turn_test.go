@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-agent/holdfast/integration/editor"
 )
 
-func TestASessionIsApprovedRunAndReplayedUnderTheSameIds(t *testing.T) {
+func TestASessionIsApprovedRunAndReplayedUnderTheSameIds(t *testing.T) { // acp-cases 34
 	t.Parallel()
 	h := newHarness(t)
 	e := h.serve().hello(nil)
