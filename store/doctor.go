@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -24,6 +23,8 @@ type Health struct {
 	Latest   int       `json:"latest"` // version that this program writes
 	Size     int64     `json:"size"`   // bytes of the file
 	WAL      int64     `json:"wal"`    // bytes of the write-ahead log beside it
+	Unused   int64     `json:"unused"` // bytes of the file that nothing is in
+	Free     int64     `json:"free"`   // bytes that are free on the disk; 0: unknown
 	Owners   int       `json:"owners"` // living processes that hold, or held, a thread
 	Verified *Report   `json:"verified,omitempty"`
 	Findings []Finding `json:"findings,omitempty"`
@@ -94,8 +95,8 @@ func Doctor(ctx context.Context, path string) (*Health, error) {
 	}
 	defer db.Close()
 	d := doctor{h: h, db: db}
-	d.file(info)
-	for _, look := range []func(context.Context) error{d.versions, d.integrity, d.foreignKeys, d.verified, d.owners} {
+	d.surroundings(info)
+	for _, look := range []func(context.Context) error{d.versions, d.pages, d.integrity, d.foreignKeys, d.verified, d.orphans, d.times, d.owners} {
 		if err := look(ctx); err != nil {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
@@ -124,16 +125,6 @@ type doctor struct {
 
 func (h *Health) add(severity, what, advice string) {
 	h.Findings = append(h.Findings, Finding{Severity: severity, What: what, Advice: advice})
-}
-
-func (d *doctor) file(info fs.FileInfo) {
-	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
-		d.h.add(severityWarning, fmt.Sprintf("other users may read or write the file (mode %04o)", mode), "chmod 600 "+d.h.Path)
-	}
-	if d.h.WAL > largeWAL {
-		d.h.add(severityWarning, fmt.Sprintf("the write-ahead log has %d MiB", d.h.WAL>>20),
-			"a process keeps an old reading transaction open; end it, and the log shrinks at the next commits")
-	}
 }
 
 func (d *doctor) versions(ctx context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-agent/holdfast/engine"
 )
@@ -41,9 +42,14 @@ func TestDoctorFindsWhatIsWrongAndSaysWhatToDo(t *testing.T) {
 	}
 	rawClosed(t, b.path, `PRAGMA foreign_keys = OFF`,
 		`UPDATE threads SET owner = 'dead', lease = 'moving' WHERE thread_id = 'crashed'`,
-		`INSERT INTO results VALUES (99, 1, 't', 0, 'task', '', X'31', 0)`)
-	if err := os.Chmod(b.path, 0o644); err != nil {
-		t.Fatal(err)
+		`INSERT INTO results VALUES (99, 1, 't', 0, 'task', '', X'31', 0)`,
+		`INSERT INTO signals (no, name, value, actor, via, at) SELECT no, 'go', '1', '', '', 0 FROM threads WHERE thread_id = 'other'`,
+		`INSERT INTO threads (thread_id, status, created_at, updated_at) VALUES ('gone', 'deleted', 0, 0)`,
+		`INSERT INTO snapshots SELECT no, 1, 0, 1, X'00', X'00' FROM threads WHERE thread_id = 'gone'`)
+	for path, mode := range map[string]os.FileMode{b.path: 0o644, filepath.Dir(b.path): 0o777} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
 	}
 	h, err := Doctor(t.Context(), b.path)
 	if err != nil {
@@ -56,7 +62,8 @@ func TestDoctorFindsWhatIsWrongAndSaysWhatToDo(t *testing.T) {
 		}
 		all.WriteString(f.Severity + ": " + f.What + "\n")
 	}
-	for _, want := range []string{"other users", "belong to no thread", "no thread number 99", "thread crashed: the process that moved it died"} {
+	for _, want := range []string{"other users", "belong to no thread", "no thread number 99", "thread crashed: the process that moved it died",
+		"may replace files", "1 signals belong to a turn that is over", "1 snapshots belong to a thread that was deleted"} {
 		if !strings.Contains(all.String(), want) {
 			t.Errorf("%q is not among\n%s", want, all.String())
 		}
@@ -99,5 +106,30 @@ func TestDoctorWorksOnADamagedFile(t *testing.T) {
 		if after := picture(t, filepath.Dir(path)); after != before {
 			t.Errorf("%s: doctor wrote", name)
 		}
+	}
+}
+
+func TestDoctorLooksAroundTheFile(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	l := b.begin("x")
+	future := step(1, 1)
+	future.At = time.Now().Add(100 * 24 * time.Hour).UTC()
+	b.commit(l, &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{last(future, engine.Done)}})
+	h, err := b.s.Doctor(t.Context())
+	if err != nil || !h.OK() || len(h.Findings) != 1 || !strings.Contains(h.Findings[0].What, "ahead of this machine's clock") {
+		t.Errorf("a clock that went back: %+v, %v", h.Findings, err)
+	}
+	if free, known := freeDisk(filepath.Dir(b.path)); known && (free <= 0 || h.Free <= 0) {
+		t.Errorf("free on the disk: %d, %d", free, h.Free)
+	}
+	h = new(Health)
+	h.disk(lowDisk)
+	if len(h.Findings) != 0 {
+		t.Errorf("enough room: %+v", h.Findings)
+	}
+	h.disk(lowDisk - 1)
+	if len(h.Findings) != 1 || !h.OK() {
+		t.Errorf("little room: %+v", h.Findings)
 	}
 }

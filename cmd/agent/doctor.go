@@ -16,8 +16,9 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Examine the database file; writes nothing",
 		Long: `Examines the database file as far as it can be read, damaged or not: SQLite's own
-check, the hash chains, the lock files of processes, the file's mode. It writes
-nothing. The exit code is 1 if there is an error, 0 if there are only warnings.`,
+check, rows that belong to nothing, the hash chains, the tables against the log, the
+versions, the clock, the lock files of processes, modes, the write-ahead log and the
+disk. It writes nothing, and says of each finding what to do. The exit code is 1 if there is an error, 0 if there are only warnings.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -52,6 +53,9 @@ func (a *app) health(h *store.Health, source string) {
 	row("file", fmt.Sprintf("%s (%s), %s", h.Path, source, size(h.Size)))
 	if h.WAL > 0 {
 		row("log", size(h.WAL)+" in the write-ahead log")
+	}
+	if h.Free > 0 {
+		row("disk", size(h.Free)+" free")
 	}
 	row("program", version())
 	if h.SQLite != "" {
