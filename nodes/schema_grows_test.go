@@ -98,6 +98,12 @@ func shrunk(at string, before, now any) (out []string) {
 			if is.(float64) < was.(float64) {
 				out = append(out, fmt.Sprintf("%s: %v became %v", place, was, is))
 			}
+		case "allOf":
+			for i, item := range all(is) {
+				if !has(was, item) && !aboutNewType(a, item) {
+					out = append(out, fmt.Sprintf("%s/%d is a new restriction", place, i))
+				}
+			}
 		case "anyOf", "oneOf":
 			for i, item := range all(was) {
 				if !slices.ContainsFunc(all(is), func(x any) bool { return len(shrunk("", item, x)) == 0 }) {
@@ -118,6 +124,21 @@ func shrunk(at string, before, now any) (out []string) {
 		}
 	}
 	return out
+}
+
+// aboutNewType reports whether a branch is about a node type that the schema did
+// not take at all before.
+func aboutNewType(before map[string]any, branch any) bool {
+	at := func(v any, keys ...string) any {
+		for _, key := range keys {
+			m, _ := v.(map[string]any)
+			v = m[key]
+		}
+		return v
+	}
+	types, _ := at(before, "properties", "type", "enum").([]any)
+	name := at(branch, "if", "properties", "type", "const")
+	return name != nil && !slices.Contains(types, name)
 }
 
 func TestWhatShrinksASchemaIsSeen(t *testing.T) {
@@ -141,4 +162,9 @@ func TestWhatShrinksASchemaIsSeen(t *testing.T) {
 	} {
 		require.Equal(t, wrong, len(shrunk("", read(was), read(text))) > 0, text)
 	}
+	const types = `{"properties":{"type":{"enum":["a"%s]}},"allOf":[{"if":{"properties":{"type":{"const":"a"}}},"then":{"required":["x"]}}%s]}`
+	branch := `,{"if":{"properties":{"type":{"const":"%s"}}},"then":{"required":["y"]}}`
+	require.Empty(t, shrunk("", read(fmt.Sprintf(types, "", "")), read(fmt.Sprintf(types, `,"b"`, fmt.Sprintf(branch, "b")))))
+	require.NotEmpty(t, shrunk("", read(fmt.Sprintf(types, "", "")), read(fmt.Sprintf(types, "", fmt.Sprintf(branch, "a")))))
+	require.NotEmpty(t, shrunk("", read(fmt.Sprintf(types, "", "")), read(fmt.Sprintf(types, "", `,{"required":["z"]}`))))
 }
