@@ -27,10 +27,14 @@ type misfit struct {
 	suggestion string
 }
 
-// fits checks a configuration with its final values.
-func (t *Type) fits(config map[string]any) error {
+// fits checks a configuration with its final values. Keys that New read have none
+// here: what it makes of them is its own affair.
+func (t *Type) fits(config map[string]any, read map[string]bool) error {
 	var list []string
 	for _, m := range t.misfits(config, "the configuration", "") {
+		if len(m.path) > 0 && read[m.path[0]] {
+			continue
+		}
 		list = append(list, strings.TrimSuffix(m.message+"; "+m.suggestion, "; "))
 	}
 	if len(list) == 0 {
@@ -44,30 +48,61 @@ func (t *Type) fits(config map[string]any) error {
 func (c *Config) fits(typ *Type, config map[string]any) bool {
 	ok := true
 	for _, m := range typ.misfits(config, "the configuration", " of node "+c.name) {
-		t, around, pointer := c.t, c.t, c.t.pointer
-		for _, part := range m.path {
-			pointer = below(pointer, part)
-			if t != nil {
-				around, t = t, t.part(part)
-			}
-		}
-		if t != nil && t.kind == textKind && strings.Contains(t.raw, "${{") {
+		if t := c.t.follow(m.path); t != nil && t.kind == textKind && strings.Contains(t.raw, "${{") {
+			c.later = append(c.later, m)
 			continue
 		}
-		if c.d.bad[pointer] || len(m.path) == 1 && m.ofKey {
-			ok = false // it is said: missing and unknown keys of a node are found first
-			continue
-		}
-		at := c.d.at(around)
-		if k, there := c.d.keys[pointer]; there && m.ofKey {
-			at = k
-		} else if t != nil {
-			at = c.d.at(t)
-		}
+		c.misfit(m)
 		ok = false
-		c.d.mistake(at, pointer, m.suggestion, "%s", m.message)
 	}
 	return ok
+}
+
+// literally reports what of a key does not fit, now that New takes it as it is
+// written, and whether it fits.
+func (c *Config) literally(key string) bool {
+	ok := true
+	for _, m := range c.later {
+		if m.path[0] == key {
+			m.suggestion = "no ${{ }} is replaced here"
+			c.misfit(m)
+			ok = false
+		}
+	}
+	return ok
+}
+
+// misfit reports one thing that does not fit at its place.
+func (c *Config) misfit(m misfit) {
+	pointer := c.t.pointer
+	for _, part := range m.path {
+		pointer = below(pointer, part)
+	}
+	if c.d.bad[pointer] || len(m.path) == 1 && m.ofKey {
+		return // it is said: missing and unknown keys of a node are found first
+	}
+	around := c.t
+	if len(m.path) > 0 {
+		around = c.t.follow(m.path[:len(m.path)-1])
+	}
+	at := c.d.at(around)
+	if k, there := c.d.keys[pointer]; there && m.ofKey {
+		at = k
+	} else if t := c.t.follow(m.path); t != nil {
+		at = c.d.at(t)
+	}
+	c.d.mistake(at, pointer, m.suggestion, "%s", m.message)
+}
+
+// follow is the value at the end of a path, or nil.
+func (t *tree) follow(path []string) *tree {
+	for _, part := range path {
+		if t == nil {
+			return nil
+		}
+		t = t.part(part)
+	}
+	return t
 }
 
 // part is the value of a key, or an item of a list.

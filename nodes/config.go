@@ -20,6 +20,7 @@ type Config struct {
 	name   string
 	config map[string]any  // what goes into the canonical form
 	read   map[string]bool // keys that New read
+	later  []misfit        // of texts with ${{ }}, whose value nobody knows yet
 	moved  []string        // keys that the canonical form has elsewhere
 }
 
@@ -46,6 +47,9 @@ func (c *Config) Literal(key string, out any) bool {
 	if t == nil {
 		return false
 	}
+	if !c.literally(key) {
+		return true
+	}
 	if err := json.Unmarshal(value.Append(nil, c.d.data(t)), out); err != nil {
 		c.Wrong(key, "", "%s cannot be read: %v", c.what(key), err)
 	}
@@ -56,6 +60,9 @@ func (c *Config) Literal(key string, out any) bool {
 func (c *Config) Duration(key string) time.Duration {
 	t := c.take(key)
 	if t == nil {
+		return 0
+	}
+	if !c.literally(key) {
 		return 0
 	}
 	d, _, _ := c.d.duration(t, c.what(key))
@@ -254,6 +261,10 @@ func (c *Config) resolve(typ *Type, own map[string]any) func(*engine.Task) (any,
 	if len(own) == 0 {
 		return nil
 	}
+	read := maps.Clone(c.read)
+	for key := range templates {
+		delete(read, key)
+	}
 	return func(t *engine.Task) (any, error) {
 		resolved := maps.Clone(own)
 		for key, template := range templates {
@@ -264,7 +275,7 @@ func (c *Config) resolve(typ *Type, own map[string]any) func(*engine.Task) (any,
 			resolved[key] = v
 		}
 		// What came from the channels must fit as what was written does.
-		if err := typ.fits(resolved); err != nil {
+		if err := typ.fits(resolved, read); err != nil {
 			return nil, err
 		}
 		return resolved, nil

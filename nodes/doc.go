@@ -2,7 +2,8 @@
 //
 // A graph file is YAML or JSON; [Load] makes an engine.Graph of it, and
 // [Types] lists the node types. docs/graph-files.md is the reference for
-// authors. Rules that hold here:
+// authors. A program adds types of its own with [Register], and a [Registry] is
+// what the files loaded with it may name. Rules that hold here:
 //
 //   - Every mistake of a file is reported at once, each with line, column and
 //     pointer. One mistake is one report: what only follows from another

@@ -57,7 +57,9 @@ var fileKeys = map[string][]string{
 
 func newFile(c *Config) engine.Node {
 	f := &fileNode{missing: "fail", maxSize: maxReadFile}
-	c.Literal("action", &f.action)
+	if c.Literal("action", &f.action); f.action == "" {
+		return engine.Node{} // what is wrong with it is said
+	}
 	c.Literal("folders", &f.folders)
 	c.Literal("missing", &f.missing)
 	c.Literal("max_size", &f.maxSize)

@@ -138,6 +138,7 @@ func TestMistakesOfAFileNodeAreFoundWhenItIsLoaded(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]string{
 		"action: raed, path: x":                             "action of node f is one of read, write, append, list, delete, not raed; did you mean read?",
+		"action: '${{ v }}', path: x, text: y, output: out": "action of node f is one of read, write, append, list, delete, not ${{ v }}; no ${{ }} is replaced here",
 		"action: write, path: x, output: out":               "node f needs text or base64, one of them",
 		"action: write, path: x, text: a, base64: b":        "node f needs text or base64, one of them",
 		"action: read, path: x, text: a, output: out":       "text of node f belongs to write and append, not to read",

@@ -97,7 +97,7 @@ func newHTTP(c *Config) engine.Node {
 	c.Literal("method", &h.method)
 	h.readURL(c)
 	h.readHeaders(c)
-	if c.Literal("auth", &h.auth) {
+	if c.Literal("auth", &h.auth) && h.auth != nil {
 		switch t := c.get("auth"); {
 		case h.auth.Type == "basic" && t.get("user") == nil:
 			c.Wrong("auth", "add user", "auth of node %s with type basic needs user", c.name)
@@ -188,7 +188,7 @@ func parseURL(text string) (*url.URL, error) {
 
 func (h *httpNode) readHeaders(c *Config) {
 	t := c.take("headers")
-	if t == nil {
+	if t == nil || !c.literally("headers") { // the name of a secret is as it is written
 		return
 	}
 	h.headers, h.secrets = map[string]*template{}, map[string]string{}

@@ -125,6 +125,11 @@ func TestMistakesOfAnHTTPNodeAreFoundWhenItIsLoaded(t *testing.T) {
 		"url: 'http://x', timeout: soon":                                             "such as 30s, 5m or 1h30m",
 		"url: 'http://x', max_body: 1000000":                                         "max_body of node h is at most 524288",
 		"url: 'http://x', idempotency_header: 'a b'":                                 "no name for a header",
+		"url: 'http://x', method: '${{ v }}'":                                        "method of node h is one of GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE, not ${{ v }}; no ${{ }} is replaced here",
+		"url: 'http://x', max_body: '${{ v }}'":                                      "max_body of node h is an integer, not a text; no ${{ }} is replaced here",
+		"url: 'http://x', timeout: '${{ v }}'":                                       "timeout of node h cannot be",
+		"url: 'http://x', headers: {a: {env: '${{ v }}'}}":                           "headers/a/env of node h cannot be",
+		"url: 'http://x', auth: {type: '${{ v }}', env: A}":                          "auth/type of node h is one of bearer, basic",
 		"url: '${{ bass }}'":                                                         "did you mean base?",
 	} {
 		got := mistakes(t, httpGraph(config))

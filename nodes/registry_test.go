@@ -160,6 +160,23 @@ func TestWhatANodeResolvesFitsTheSchemaOfItsType(t *testing.T) {
 	require.ErrorContains(t, err, "failed at node p: the configuration does not fit: size is at most 9, not 10")
 }
 
+func TestAKeyThatATypeReadsItselfIsNotCheckedBeforeItHasItsValue(t *testing.T) {
+	t.Parallel()
+	typ := parcel(1)
+	typ.New = func(c *Config) engine.Node {
+		code := c.Template("code")
+		return engine.Node{Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
+			text, err := code.Text(t)
+			return engine.Set("out", text), err
+		}}
+	}
+	g, err := with(t, typ).Load("test", parcelGraph("to: '${{ who }}', code: 'A${{ n }}'"))
+	require.NoError(t, err)
+	turn, err := engine.New(g, nil, engine.Options{}).Start(t.Context(), "t", engine.Input{Values: engine.Values{"who": "me", "n": 5}})
+	require.NoError(t, err)
+	require.Equal(t, "A5", turn.State["out"])
+}
+
 func TestWhatATypeSetsIsADefault(t *testing.T) {
 	t.Parallel()
 	r := with(t, parcel(1))

@@ -50,7 +50,8 @@ func newSwitch(c *Config) engine.Node {
 		quoted, _ := json.Marshal(to) // of a text it cannot fail
 		return string(quoted)
 	}
-	all := c.get("match") != nil && c.get("match").raw == "all"
+	match := "first"
+	c.Literal("match", &match)
 	var parts []string
 	for _, item := range cases.items {
 		when := item.get("when")
@@ -67,7 +68,7 @@ func newSwitch(c *Config) engine.Node {
 		}
 	}
 	otherwise := edge("default", c.take("default"))
-	if all {
+	if match == "all" {
 		e.Condition = "let found = filter([" + strings.Join(parts, " : nil, ") + " : nil], # != nil); len(found) > 0 ? found : [" + otherwise + "]"
 	} else {
 		e.Condition = strings.Join(append(parts, ""), " : ") + otherwise
