@@ -77,13 +77,70 @@ func TestListsNeverReadAPayload(t *testing.T) {
 		}
 		return out.String()
 	}
-	query, args := threadsQuery(Filter{After: Cursor{1, 1}, Limit: 10})
-	if p := plan(query, args...); !strings.Contains(p, "COVERING INDEX checkpoints_place") || strings.Contains(p, "TEMP B-TREE") || !strings.Contains(p, "threads_recent") {
-		t.Errorf("threads: %s", p)
+	for _, f := range []Filter{{}, {Limit: 10}, {After: Cursor{1, 1}, Limit: 10}, {Status: engine.Paused, Cwd: "/w", Limit: 10}} {
+		query, args := threadsQuery(f)
+		if p := plan(query, args...); !strings.Contains(p, "COVERING INDEX checkpoints_place") || strings.Contains(p, "TEMP B-TREE") || !strings.Contains(p, "threads_recent") {
+			t.Errorf("threads %+v: %s", f, p)
+		}
 	}
 	if p := plan(inboxQuery, 10); strings.Contains(p, "checkpoints") || strings.Contains(p, "TEMP B-TREE") || !strings.Contains(p, "interrupts_open") {
 		t.Errorf("inbox: %s", p)
 	}
+	// A history reads the columns in front of the payload, which stands last.
+	if strings.Contains(smallColumns, "payload,") || !strings.HasSuffix(entryColumns, ", payload") {
+		t.Error("a history would read payloads")
+	}
+	history := `SELECT ` + smallColumns + ` FROM checkpoints WHERE no = ? AND seq BETWEEN ? AND ? ORDER BY seq`
+	if p := plan(history, 1, 1, 10); !strings.Contains(p, "checkpoints_place (no=? AND seq>? AND seq<?)") || strings.Contains(p, "TEMP B-TREE") {
+		t.Errorf("history: %s", p)
+	}
+	if p := plan(`SELECT seq, kind`+wholeRows+` AND kind IN ('fork', 'prune') AND payload IS NOT NULL ORDER BY seq DESC`, 1); !strings.Contains(p, "checkpoints_turns (no=?)") || strings.Contains(p, "TEMP B-TREE") {
+		t.Errorf("whole states: %s", p)
+	}
+}
+
+// 10,000 threads of 64 KiB (1,000 with -short): what a list costs must not
+// depend on how large they are.
+func BenchmarkListsOfLargeThreads(b *testing.B) {
+	n := 10_000
+	if testing.Short() {
+		n = 1_000
+	}
+	s := benchStore(b, "NORMAL")
+	c := s.write.conn
+	for _, statement := range []string{
+		`INSERT INTO threads (thread_id, status, updated_at, created_at) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+			SELECT 't' || i, 'paused', i, i FROM n`,
+		`INSERT INTO checkpoints (no, seq, base, ns, kind, status, turn, step, parent, tasks, next, actor, at, payload_hash, hash, payload)
+			SELECT no, 1, 1, '', 'input', 'paused', 1, 0, 0, '[]', '[]', '', 0, zeroblob(32), zeroblob(32), zeroblob(65536) FROM threads WHERE no <= %d`,
+		`INSERT INTO interrupts (no, seq, base, kind, node, asking_node, task, message, data, question, choices, digest, asked_at, state)
+			SELECT no, 1, 1, 'before', 'a', 'a', 'a', 'really?', 'null', '{}', '[]', '', no, 'pending' FROM threads WHERE no <= %d AND no %% 100 = 0`,
+	} {
+		if _, err := c.sql.ExecContext(b.Context(), fmt.Sprintf(statement, n)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("threads", func(b *testing.B) {
+		for b.Loop() {
+			if list, err := s.Threads(b.Context(), Filter{Limit: 50}); err != nil || len(list) != min(n, 50) {
+				b.Fatal(len(list), err)
+			}
+		}
+	})
+	b.Run("all threads", func(b *testing.B) {
+		for b.Loop() {
+			if list, err := s.Threads(b.Context(), Filter{}); err != nil || len(list) != n {
+				b.Fatal(len(list), err)
+			}
+		}
+	})
+	b.Run("inbox", func(b *testing.B) {
+		for b.Loop() {
+			if list, err := s.Inbox(b.Context(), 0); err != nil || len(list) != n/100 {
+				b.Fatal(len(list), err)
+			}
+		}
+	})
 }
 
 func TestHistoryIsTheLogWithoutPayloads(t *testing.T) {
