@@ -21,6 +21,7 @@ type toolCall struct {
 	resolved any               // what runs
 	shown    any               // what its approver was shown, which is what runs then
 	terminal string            // of the client, in which it runs
+	inside   string            // of a call that a task made: the id of the task's own
 	output   string            // the newest of what it printed
 	told     int64             // when that was told last, in ms
 

@@ -33,6 +33,8 @@ type story struct {
 	order     []*toolCall
 	questions map[string]*asked
 	wrote     outputs
+	texts     map[string][]byte // messages that tasks showed, by id
+	said      string            // the newest of them
 	end       *engine.EndRecord
 	plan      *plan
 }
@@ -56,6 +58,7 @@ func (s *story) reset(turn int64) {
 	s.calls, s.order = map[string]*toolCall{}, nil
 	s.questions = map[string]*asked{}
 	s.wrote = outputs{}
+	s.texts, s.said = map[string][]byte{}, ""
 	s.plan.reset()
 }
 
@@ -276,6 +279,8 @@ func (s *story) answer(e *engine.Entry) {
 // step tells the calls of the tasks that finished, and notes what they wrote.
 func (s *story) step(e *engine.Entry, base int64) {
 	for _, task := range e.Tasks {
+		s.showAll(e, base, task)
+		s.endShown(base, task, "")
 		resolved := e.Payload.Ran[task]
 		c := s.callOf(base, task)
 		if c == nil && resolved == nil {
@@ -377,7 +382,7 @@ func (s *story) finish(seq int64, status engine.Status, state map[string]any) er
 	if err != nil {
 		return err
 	}
-	if text != "" && status != engine.Cancelled && status != engine.Failed {
+	if text != "" && status != engine.Cancelled && status != engine.Failed && !s.wasSaid(text) {
 		s.sayText("agent-"+at, text)
 	}
 	if s.end == nil {

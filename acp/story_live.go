@@ -23,13 +23,19 @@ func (s *story) event(ev engine.Event) error {
 		s.started(ev)
 	case engine.EventOutput:
 		s.printed(ev)
+	case engine.EventShown:
+		s.shownLive(ev)
 	case engine.EventUsage:
 		s.used(ev.Usage)
 	case engine.EventTaskFinished:
+		s.endShown(ev.Base, ev.Task, "")
 		if c := s.callOf(ev.Base, ev.Task); c != nil {
 			s.completed(c, nil, written(ev.Writes))
 		}
 	case engine.EventTaskFailed:
+		if ev.Err != nil {
+			s.endShown(ev.Base, ev.Task, ev.Err.Error())
+		}
 		if c := s.callOf(ev.Base, ev.Task); c != nil && ev.Err != nil {
 			s.failed(c, nil, ev.Err.Error())
 		}
