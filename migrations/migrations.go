@@ -63,6 +63,18 @@ func mustRead(dir fs.FS) []string {
 // Latest is the version that this program writes.
 func Latest() int { return len(scripts) }
 
+// Applied reports whether the file behind conn is ours and of the latest
+// version, so that Apply would do nothing. Once true it stays true, so that
+// the two reads need not be of one moment.
+func Applied(ctx context.Context, conn *sql.Conn) (bool, error) {
+	var now state
+	err := conn.QueryRowContext(ctx, "PRAGMA application_id").Scan(&now.application)
+	if err == nil {
+		err = conn.QueryRowContext(ctx, "PRAGMA user_version").Scan(&now.version)
+	}
+	return err == nil && now.application == ApplicationID && now.version == Latest(), err
+}
+
 // Apply brings the file behind conn to the latest version. A foreign or newer
 // file is refused and not changed. beforeCommit, if not nil, is called when all
 // is written and nothing is committed.

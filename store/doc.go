@@ -80,7 +80,9 @@
 //
 // # Goroutines and locks
 //
-// The store has no goroutine of its own but the watcher's, which lives while
-// somebody is in Wait. Commits run on the goroutine of a caller (writer.go).
+// The store has two goroutines of its own: the watcher's, which lives while
+// somebody is in Wait, and that which empties the write-ahead log, which lives
+// from a commit until that is done (wal.go). Commits run on the goroutine of a
+// caller (writer.go).
 // Lock order: Log.order, Log.mu; Store.mu is taken last and held briefly.
 package store

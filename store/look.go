@@ -46,6 +46,7 @@ func Look(ctx context.Context, path string, opts Options) (*Store, error) {
 		write: &writer{path: resolved, idle: make(chan struct{})},
 	}
 	s.watch = newWatcher(s)
+	s.tidy = &walTidier{s: s} // with nothing to do
 	if err := s.connectReading(ctx); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}

@@ -81,6 +81,7 @@ type Store struct {
 	write *writer
 	read  *sqlx.DB
 	watch *watcher
+	tidy  *walTidier
 	info  fs.FileInfo // of the file, see opened
 
 	mu     sync.Mutex
@@ -125,6 +126,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 		owner: newOwner(resolved, opts.Program, opts.Clock.Now()),
 	}
 	s.watch = newWatcher(s)
+	s.tidy = &walTidier{s: s, clock: clock.Real}
 	if err := s.connect(ctx); err != nil {
 		s.disconnect()
 		return nil, fileError(resolved, err)
@@ -187,15 +189,41 @@ func writable(path string) error {
 	return f.Close()
 }
 
-// connect opens the writing connection, migrates, and opens the readers.
+// connect opens the readers and brings the file up to date. A file that is
+// needs no more than one connection to be read: the writing one comes with the
+// first commit.
 func (s *Store) connect(ctx context.Context) error {
 	db, err := sqlx.Open("sqlite", dsn(s.path, false, s.opts))
 	if err != nil {
 		return err
 	}
 	db.SetMaxOpenConns(1)
-	s.write = &writer{path: s.path, db: db, timeout: s.opts.CommitTimeout, idle: make(chan struct{})}
+	s.write = &writer{path: s.path, db: db, timeout: s.opts.CommitTimeout, idle: make(chan struct{}), wrote: s.tidy.wrote}
+	if s.read, err = sqlx.Open("sqlite", readersDSN(s.path, s.opts)); err != nil {
+		return err
+	}
+	s.read.SetMaxOpenConns(8)
+	s.read.SetMaxIdleConns(4)
+	if s.migrated(ctx) {
+		return nil
+	}
+	return s.migrate(ctx)
+}
+
+// migrated reports whether the file is known to be up to date. Of whatever
+// keeps this look from knowing it, migrate gives the error.
+func (s *Store) migrated(ctx context.Context) bool {
+	c, err := s.read.DB.Conn(ctx)
+	if err != nil {
+		return false
+	}
+	ok, err := migrations.Applied(context.WithoutCancel(ctx), c)
+	return errors.Join(err, c.Close()) == nil && ok
+}
+
+func (s *Store) migrate(ctx context.Context) error {
 	var c *conn
+	var err error
 	for deadline := clock.Real.Now().Add(s.opts.BusyTimeout); ; {
 		// Two processes that create the file at once both want WAL mode, and
 		// for that switch SQLite does not wait, whatever the busy timeout.
@@ -218,39 +246,35 @@ func (s *Store) connect(ctx context.Context) error {
 		return &FileError{Path: s.path, Kind: ErrNewer, Cause: err, Advice: "use the newer program"}
 	case errors.Is(err, migrations.ErrForeign):
 		return &FileError{Path: s.path, Kind: ErrForeign, Advice: "name another file"}
-	case err != nil:
-		return err
 	}
-	if s.read, err = sqlx.Open("sqlite", dsn(s.path, true, s.opts)); err != nil {
-		return err
-	}
-	s.read.SetMaxOpenConns(8)
-	s.read.SetMaxIdleConns(4)
-	return nil
+	return err
 }
 
 // dsn is a file: URI, so that any character may stand in the path. What a
 // connection needs is in it, because a PRAGMA that is sent to a pool reaches
 // one of its connections only.
 func dsn(path string, readOnly bool, opts Options) string {
+	if readOnly {
+		return fileURI(path, "ro", opts, "query_only(1)")
+	}
+	return fileURI(path, "rw", opts, "foreign_keys(1)", "journal_mode(WAL)", fmt.Sprintf("journal_size_limit(%d)", walLimit),
+		"synchronous("+opts.Synchronous+")") + "&_txlock=immediate"
+}
+
+// readersDSN is dsn for the readers of a store that also writes. Not mode=ro:
+// such a connection, if it is the last one, leaves the write-ahead log behind.
+func readersDSN(path string, opts Options) string {
+	return fileURI(path, "rw", opts, "query_only(1)")
+}
+
+// fileURI never has a file created: prepare does that, with the right mode.
+func fileURI(path, mode string, opts Options, pragmas ...string) string {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path // a drive letter
 	}
-	q := url.Values{}
-	pragma := func(name string, v any) { q.Add("_pragma", fmt.Sprintf("%s(%v)", name, v)) }
-	pragma("busy_timeout", opts.BusyTimeout.Milliseconds())
-	if readOnly {
-		q.Set("mode", "ro")
-		pragma("query_only", 1)
-	} else {
-		q.Set("mode", "rw") // never creates a file: prepare does, with the right mode
-		q.Set("_txlock", "immediate")
-		pragma("foreign_keys", 1)
-		pragma("journal_mode", "WAL")
-		pragma("journal_size_limit", 64<<20) // a log that grew once does not stay large
-		pragma("synchronous", opts.Synchronous)
-	}
+	wait := fmt.Sprintf("busy_timeout(%d)", opts.BusyTimeout.Milliseconds())
+	q := url.Values{"mode": {mode}, "_pragma": append([]string{wait}, pragmas...)}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
 
@@ -292,9 +316,8 @@ func (s *Store) Close() error {
 
 func (s *Store) disconnect() error {
 	s.watch.close()
+	s.tidy.close()
 	var errs []error
-	// The readers first: the last connection writes the log back into the
-	// file, which a read-only one could not.
 	if s.read != nil {
 		errs = append(errs, s.read.Close())
 	}
@@ -308,7 +331,13 @@ func (s *Store) disconnect() error {
 
 // inTx runs f in one read transaction: all that it reads is of one moment.
 func (s *Store) inTx(ctx context.Context, f func(tx *sqlx.Tx) error) error {
-	tx, err := s.read.BeginTxx(ctx, &sql.TxOptions{ReadOnly: true})
+	c, err := s.read.Connx(ctx)
+	if err != nil {
+		return s.readError(err)
+	}
+	defer c.Close() // back to the others
+	// Not the caller's context, which would cost a goroutine to watch it.
+	tx, err := c.BeginTxx(context.WithoutCancel(ctx), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return s.readError(err)
 	}

@@ -94,7 +94,9 @@ func (s *Store) redact(ctx context.Context, checkpoint string, by engine.By) (Pr
 		return scrub(ctx, c, no, &target)
 	})
 	if err == nil {
-		s.emptyWAL(ctx)
+		// So that nothing that was removed is left in the write-ahead log. If a
+		// reader or a writer is in the way, this is done when the file is idle.
+		_, _ = s.emptyWAL(context.WithoutCancel(ctx))
 	}
 	return out, err
 }
@@ -140,16 +142,4 @@ func scrub(ctx context.Context, c *conn, no int64, e *engine.Entry) error {
 		}
 	}
 	return nil
-}
-
-// emptyWAL writes the write-ahead log back and empties it, so that nothing that
-// was removed is left in it. Where a reader or a writer is in the way, the next
-// one who closes the file does it.
-func (s *Store) emptyWAL(ctx context.Context) {
-	db, err := sqlx.Open("sqlite", dsn(s.path, false, s.opts))
-	if err != nil {
-		return
-	}
-	defer db.Close()
-	_, _ = db.ExecContext(context.WithoutCancel(ctx), `PRAGMA wal_checkpoint(TRUNCATE)`)
 }

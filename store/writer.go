@@ -54,6 +54,9 @@ type writer struct {
 	idle   chan struct{} // closed when closed and the last job has ended
 
 	conn *conn // only for who leads; nil if it was dropped
+
+	wrote   func()         // told after every group
+	grouped func(jobs int) // told of every group before it is written; nil but in benchmarks
 }
 
 const (
@@ -202,6 +205,7 @@ func (w *writer) withdraw(j *job) bool {
 
 // next hands the lead on.
 func (w *writer) next() {
+	w.wrote()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -239,6 +243,9 @@ func (w *writer) close() error {
 
 // run ends every job of a group. The leader's own is the first.
 func (w *writer) run(ctx context.Context, group []*job, deadline time.Time) {
+	if w.grouped != nil {
+		w.grouped(len(group))
+	}
 	if len(group) > 1 && w.together(ctx, group) {
 		return
 	}
