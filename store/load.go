@@ -20,8 +20,14 @@ type loaded struct {
 	view  engine.View
 	bases map[string]int64 // of each namespace that has rows since the base
 	turn  turnFacts
-	since int64 // bytes of payloads after the newest snapshot
-	size  int64 // of that snapshot
+	tally
+}
+
+// tally is what a load has to read, by which it is seen when a snapshot is due.
+type tally struct {
+	since   int64 // bytes of payloads after the newest snapshot
+	entries int64 // after it
+	size    int64 // of that snapshot
 }
 
 // turnFacts are what a view says of the turn as a whole. They are folded along
@@ -52,7 +58,7 @@ func (t *turnFacts) note(e *engine.Entry, seq int64) {
 // findThread reads a thread's row. ErrNotFound, ErrDeleted.
 func (s *Store) findThread(ctx context.Context, tx *sqlx.Tx, thread string) (threadRow, error) {
 	var row threadRow
-	err := tx.GetContext(ctx, &row, selectThreadByID, thread)
+	err := row.scan(tx.QueryRowContext(context.WithoutCancel(ctx), selectThreadByID, thread))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return row, fmt.Errorf("thread %s: %w", thread, engine.ErrNotFound)
@@ -67,6 +73,9 @@ func (s *Store) findThread(ctx context.Context, tx *sqlx.Tx, thread string) (thr
 // load reads a thread as it was after entry seq; 0 is the newest. It reads the
 // rows from the newest snapshot, or from the base if that is older, and
 // verifies every one of them.
+//
+// Its queries do not watch ctx, which would cost as much as they do; that it
+// has ended is seen between two rows.
 func (s *Store) load(ctx context.Context, tx *sqlx.Tx, thread string, seq int64) (*loaded, error) {
 	row, err := s.findThread(ctx, tx, thread)
 	if err != nil {
@@ -90,8 +99,10 @@ func (s *Store) load(ctx context.Context, tx *sqlx.Tx, thread string, seq int64)
 		if l.view.Results, err = readResults(ctx, tx, row.No, l.bases[""]); err != nil {
 			return nil, fmt.Errorf("results of thread %s: %w", thread, err)
 		}
-		if l.view.Signals, err = readSignals(ctx, tx, row.No); err != nil {
-			return nil, fmt.Errorf("signals of thread %s: %w", thread, err)
+		if row.Signals > 0 {
+			if l.view.Signals, err = readSignals(ctx, tx, row.No); err != nil {
+				return nil, fmt.Errorf("signals of thread %s: %w", thread, err)
+			}
 		}
 	}
 	l.view.OutsideStep, l.view.MaxSteps, l.view.InputSeq = l.turn.outsideStep, l.turn.maxSteps, l.turn.inputSeq
@@ -101,16 +112,32 @@ func (s *Store) load(ctx context.Context, tx *sqlx.Tx, thread string, seq int64)
 
 // fold computes state and tail at entry seq.
 func (s *Store) fold(ctx context.Context, tx *sqlx.Tx, l *loaded, seq int64) error {
-	base, err := baseAt(ctx, tx, l.row.No, seq)
-	if err != nil {
-		return fmt.Errorf("read thread %s: %w", l.row.ThreadID, err)
-	}
 	folded, err := s.foldStart(ctx, tx, l, seq)
 	if err != nil {
 		return err
 	}
+	if folded < seq {
+		// The base is nearly always among the rows that are read anyway.
+		if moved, err := s.walk(ctx, tx, l, folded+1, folded, seq); err != nil || moved {
+			return err
+		}
+	}
+	base, err := baseAt(ctx, tx, l.row.No, seq)
+	if err != nil {
+		return fmt.Errorf("read thread %s: %w", l.row.ThreadID, err)
+	}
+	clear(l.bases)
+	l.view.Tail = nil
+	_, err = s.walk(ctx, tx, l, base, seq, seq)
+	return err
+}
+
+// walk reads the rows from first to seq, folds those after folded into the
+// state and makes the tail of them. moved: one of them moved the base of the
+// graph itself, so that the tail is whole.
+func (s *Store) walk(ctx context.Context, tx *sqlx.Tx, l *loaded, first, folded, seq int64) (moved bool, err error) {
 	walk := rowWalk{s: s, tx: tx, no: l.row.No, thread: l.row.ThreadID, payloads: true}
-	return walk.each(ctx, min(base, folded+1), seq, func(r *entryRow) error {
+	err = walk.each(ctx, first, seq, func(r *entryRow) error {
 		e, err := s.decode(l.row.ThreadID, r)
 		if err != nil {
 			return err
@@ -122,21 +149,22 @@ func (s *Store) fold(ctx context.Context, tx *sqlx.Tx, l *loaded, seq int64) err
 		}
 		if e.Namespace == "" && e.Kind.MovesBase() {
 			clear(l.bases)
-			l.view.Tail = l.view.Tail[:0]
+			clear(l.view.Tail) // what it held would live as long as its room does
+			l.view.Tail, moved = l.view.Tail[:0], true
 		}
 		if e.Kind.MovesBase() || e.Namespace == "" {
 			l.bases[e.Namespace] = e.Base
 		}
-		if r.Seq >= base {
-			l.view.Tail = append(l.view.Tail, e)
-		}
+		l.view.Tail = append(l.view.Tail, e)
 		l.view.Head = e
 		return nil
 	})
+	return moved, err
 }
 
 func (l *loaded) fold(r *entryRow, e *engine.Entry) error {
 	l.since += int64(len(r.Payload))
+	l.entries++
 	l.turn.note(e, e.Seq)
 	if e.Namespace != "" {
 		return nil // a subgraph has a state of its own
@@ -173,7 +201,7 @@ func (s *Store) foldStart(ctx context.Context, tx *sqlx.Tx, l *loaded, seq int64
 }
 
 // baseAt is the seq of the newest entry of the graph itself, up to seq, that
-// moves the base. It is nearly always a few rows back.
+// moves the base.
 func baseAt(ctx context.Context, q sqlx.QueryerContext, no, seq int64) (int64, error) {
 	var base int64
 	err := sqlx.GetContext(ctx, q, &base, `SELECT base FROM checkpoints WHERE no = ? AND seq <= ? AND ns = '' ORDER BY seq DESC LIMIT 1`, no, seq)
@@ -206,6 +234,11 @@ func (s *Store) decode(thread string, r *entryRow) (engine.Entry, error) {
 	return e, nil
 }
 
+// once stands before a parameter that is compared with the number of a thread.
+// Without it SQLite plans a sorted query anew where the value is 0 or 1, which
+// costs more than the query.
+const once = "+"
+
 // rowWalk goes through rows of one thread in order and verifies each.
 type rowWalk struct {
 	s        *Store
@@ -218,39 +251,43 @@ type rowWalk struct {
 // each gives the rows from first to last, every one of which must be there.
 // The row that f gets is used again for the next.
 func (w *rowWalk) each(ctx context.Context, first, last int64, f func(*entryRow) error) error {
-	prev := genesis(w.thread)
-	if first > 1 {
-		err := sqlx.GetContext(ctx, w.tx, &prev, `SELECT hash FROM checkpoints WHERE no = ? AND seq = ?`, w.no, first-1)
-		if errors.Is(err, sql.ErrNoRows) {
-			return w.corrupt(first-1, "", "the row is missing")
-		}
-		if err != nil {
-			return fmt.Errorf("read thread %s: %w", w.thread, err)
-		}
-	}
 	columns := smallColumns
 	if w.payloads {
-		columns = entryColumns
+		// Of the row before the first only the hash is wanted.
+		columns += `, CASE WHEN seq < ?2 THEN NULL ELSE payload END`
 	}
-	rows, err := w.tx.QueryxContext(ctx, `SELECT `+columns+` FROM checkpoints WHERE no = ? AND seq BETWEEN ? AND ? ORDER BY seq`, w.no, first, last)
+	rows, err := w.tx.QueryxContext(context.WithoutCancel(ctx), `SELECT `+columns+` FROM checkpoints WHERE no = `+once+`?1 AND seq >= ?2 - 1 AND seq <= ?3 ORDER BY seq`, w.no, first, last)
 	if err != nil {
 		return fmt.Errorf("read thread %s: %w", w.thread, err)
 	}
 	defer rows.Close()
-	want := first
+	prev := genesis(w.thread)
+	want := max(1, first-1)
 	for rows.Next() {
 		var r entryRow
-		if err := rows.StructScan(&r); err != nil {
+		into := []any{&r.ID, &r.No, &r.Seq, &r.Base, &r.NS, &r.Kind, &r.Status, &r.Turn, &r.Step, &r.Parent,
+			&r.Tasks, &r.Next, &r.Actor, &r.At, &r.PayloadHash, &r.Hash, &r.Payload} // as in entryColumns
+		if !w.payloads {
+			into = into[:len(into)-1]
+		}
+		if err := rows.Scan(into...); err != nil {
 			return fmt.Errorf("read %s: %w", engine.CheckpointID(w.thread, want), err)
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("read thread %s: %w", w.thread, err)
 		}
 		if r.Seq != want {
 			return w.corrupt(want, "", "the row is missing")
 		}
-		if err := r.fits(prev); err != nil {
-			return w.corrupt(want, "", err.Error())
+		if want >= first {
+			if err := r.fits(prev); err != nil {
+				return w.corrupt(want, "", err.Error())
+			}
 		}
 		prev = r.Hash
-		want++
+		if want++; want <= first {
+			continue
+		}
 		if err := f(&r); err != nil {
 			return err
 		}
@@ -281,7 +318,7 @@ type resultRow struct {
 
 func readResults(ctx context.Context, tx *sqlx.Tx, no, base int64) ([]engine.Result, error) {
 	var rows []resultRow
-	err := tx.SelectContext(ctx, &rows, `SELECT base, task, n, kind, key, value, at FROM results WHERE no = ? AND base >= ? ORDER BY base, task, n`, no, base)
+	err := tx.SelectContext(context.WithoutCancel(ctx), &rows, `SELECT base, task, n, kind, key, value, at FROM results WHERE no = ? AND base >= ? ORDER BY base, task, n`, no, base)
 	if err != nil {
 		return nil, err
 	}

@@ -27,11 +27,10 @@ type Log struct {
 	view   engine.View
 	bases  map[string]int64
 	turn   turnFacts
-	since  int64 // payload bytes since the newest snapshot
-	size   int64 // of that snapshot
-	mine   bool  // it holds the lease, as far as it knows
+	mine   bool // it holds the lease, as far as it knows
 	closed bool
 	create *engine.Thread // what New was given, until the first commit
+	tally
 }
 
 var _ engine.Log = (*Log)(nil)
@@ -119,7 +118,7 @@ func (l *Log) Reload(ctx context.Context) error {
 		l.mine = false
 		l.s.hold(read.row.No, l, false)
 	}
-	l.row, l.view, l.bases, l.turn, l.since, l.size = read.row, read.view, read.bases, read.turn, read.since, read.size
+	l.row, l.view, l.bases, l.turn, l.tally = read.row, read.view, read.bases, read.turn, read.tally
 	l.create = nil
 	return nil
 }

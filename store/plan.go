@@ -148,6 +148,7 @@ func (l *Log) committed(p *plan) error {
 	// Wait must still tell of it.
 	l.row.Signals = p.known.Signals
 	l.since += p.bytes
+	l.entries += int64(len(p.rows))
 	if n := len(p.c.Entries); n > 0 {
 		l.view.Head = *p.c.Entries[n-1]
 	}

@@ -129,3 +129,85 @@ func TestASnapshotOfALostHeadIsNotWritten(t *testing.T) {
 		t.Errorf("%d snapshots, %v", n, err)
 	}
 }
+
+func TestALoadOfSmallStepsReadsFewHoweverManyThereWere(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	l := b.begin("x")
+	for n := range int64(3*snapshotRows + 7) {
+		b.commit(l, &engine.Commit{Entries: []*engine.Entry{step(1, n+1, set("n", n))}})
+		if l.SnapshotDue() {
+			if err := l.Snapshot(t.Context(), map[string]any{"n": n}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := b.s.Open(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	if read := opened.(*Log).entries; read > snapshotRows {
+		t.Errorf("%d entries were read, more than %d", read, snapshotRows)
+	}
+	if got := opened.View().State["n"]; got != int64(3*snapshotRows+6) {
+		t.Errorf("n = %v", got)
+	}
+}
+
+func TestALargeSnapshotIsManySmallTransactions(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	l := b.begin("x").(*Log)
+	parts := func() (n int) {
+		if err := b.s.read.QueryRow(`SELECT count(*) FROM snapshots`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	written := 0
+	b.s.write.grouped = func(int) {
+		if now := parts(); now > written+1 {
+			t.Errorf("one transaction wrote %d parts", now-written)
+		} else {
+			written = now
+		}
+	}
+	state := map[string]any{"text": strings.Repeat("x", 5*snapshotPart)}
+	if err := l.Snapshot(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	if n := parts(); n != 6 {
+		t.Errorf("%d parts, not 6", n)
+	}
+}
+
+func TestWhatACrashLeftOfASnapshotIsNone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	l := b.begin("x")
+	states := grow(b, l, 600)
+	db := raw(t, b.path, `DELETE FROM snapshots WHERE seq = (SELECT max(seq) FROM snapshots) AND part = 0`)
+	defer db.Close()
+	v, err := b.s.At(t.Context(), "x", 0)
+	if err != nil || !value.Equal(v.State, states[len(states)-1]) {
+		t.Errorf("another state, %v", err)
+	}
+	if r, err := b.s.Verify(t.Context(), "x"); err != nil || !r.OK() {
+		t.Errorf("%+v, %v", r, err)
+	}
+	// The next ones leave nothing of it behind.
+	for range 2 {
+		b.commit(l, &engine.Commit{Entries: []*engine.Entry{step(1, 601, push("log", "x"))}})
+		if err := l.Snapshot(t.Context(), v.State); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var seqs, torn int
+	if err := db.QueryRow(`SELECT count(DISTINCT seq), count(DISTINCT seq) - sum(part = 0) FROM snapshots`).Scan(&seqs, &torn); err != nil || seqs != snapshotsKept || torn != 0 {
+		t.Errorf("%d snapshots, %d of them torn, %v", seqs, torn, err)
+	}
+}

@@ -54,7 +54,7 @@ func (v *verifier) run(ctx context.Context, no int64) error {
 		return err
 	}
 	var seqs []int64
-	if err := v.tx.SelectContext(ctx, &seqs, `SELECT DISTINCT seq FROM snapshots WHERE no = ?`, no); err != nil {
+	if err := v.tx.SelectContext(ctx, &seqs, `SELECT seq FROM snapshots WHERE no = ? AND part = 0`, no); err != nil {
 		return err
 	}
 	for _, seq := range seqs {
