@@ -106,7 +106,7 @@ func BenchmarkListsOfLargeThreads(b *testing.B) {
 	if testing.Short() {
 		n = 1_000
 	}
-	s := benchStore(b, "NORMAL")
+	s := benchStore(b, Options{Synchronous: "NORMAL"})
 	c := s.write.conn
 	for _, statement := range []string{
 		`INSERT INTO threads (thread_id, status, updated_at, created_at) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
