@@ -20,7 +20,7 @@ func defaultPermission(q interrupt.Question) (*Permission, error) {
 	if err != nil {
 		return nil, err
 	}
-	call := ToolCall{Title: q.Payload.Reason(), Kind: ToolOther, Status: ToolPending, Content: showQuestion(q), Meta: meta}
+	call := ToolCall{Title: q.Payload.Reason(), Kind: kindOfData(q.Payload.Data), Status: ToolPending, Content: showQuestion(q), Meta: meta}
 	if q.Payload.Data != nil {
 		call.RawInput = value.Append(nil, q.Payload.Data)
 	}

@@ -295,3 +295,39 @@ func TestAPromptSleepsAlongUntilItsSignalComes(t *testing.T) {
 	require.Contains(t, []engine.Status{engine.Sleeping, engine.Cancelled, engine.Done}, d.status(s))
 	require.NotContains(t, editor.Text(c.Load(s), "agent_message_chunk"), "Interrupt", "a wait is no question")
 }
+
+// A person is shown what a tool would do: the diff of a file, the line of a command.
+func TestAQuestionAboutAToolShowsWhatItDoes(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]map[string]any{
+		"diff":    {"tool": "edit_file", "call_id": "1", "diff": map[string]any{"path": "/a", "old": "x", "new": "y"}},
+		"command": {"tool": "exec", "call_id": "1", "command": "make all", "cwd": "/w"},
+		"other":   {"tool": "mcp", "call_id": "1", "arguments": map[string]any{"n": 1}},
+	} {
+		ask := engine.AskAboutTool(engine.ToolCall{ID: "1", Name: "x"})
+		ask.Data = data
+		d := newDesk(t, acp.Adapter{}, single("tools", func(_ context.Context, task *engine.Task) (engine.Output, error) {
+			_, err := task.Ask(*ask)
+			return engine.Output{}, err
+		}))
+		c := d.client(nil)
+		var call map[string]any
+		c.Ask = func(m editor.Message) (any, bool) {
+			call = m.Params["toolCall"].(map[string]any)
+			return editor.Approve(m)
+		}
+		require.Equal(t, "end_turn", c.Says(c.NewSession(), "go"))
+		text := fmt.Sprint(call["content"])
+		switch name {
+		case "diff":
+			require.Equal(t, "edit", call["kind"])
+			require.Contains(t, text, "newText:y oldText:x path:/a type:diff")
+		case "command":
+			require.Equal(t, "execute", call["kind"])
+			require.Contains(t, text, "make all")
+			require.Contains(t, text, "folder: /w")
+		default:
+			require.Contains(t, text, `"n": 1`)
+		}
+	}
+}

@@ -268,6 +268,9 @@ func (p *prompt) outcome(turn *engine.Turn, err error) (StopReason, error) {
 		if err := p.s.story.conclude(turn.Head, turn.Status, turn.State); err != nil {
 			return "", Internal(err)
 		}
+		if cutShort(turn.State) {
+			return StopMaxTokens, nil
+		}
 		return StopEndTurn, nil
 	case engine.Cancelled:
 		return StopCancelled, nil
@@ -281,6 +284,10 @@ func (p *prompt) failed(failed *engine.TurnError) (StopReason, error) {
 	if errors.Is(failed, engine.ErrStepLimit) && p.taken {
 		return StopMaxTurnRequests, nil
 	}
+	if reason := modelStopped(failed); reason != "" && p.taken {
+		p.say(failed.Cause.Error())
+		return reason, nil
+	}
 	message := failed.Error()
 	if !p.taken {
 		message += " (this was an older turn: the text of the prompt was not used)"
@@ -288,6 +295,27 @@ func (p *prompt) failed(failed *engine.TurnError) (StopReason, error) {
 	return "", NewError(CodeInternalError, message, map[string]any{
 		"code": failed.Code, "node": failed.Node, "task": failed.Task, "cause": failed.Cause.Error(), "sessionId": p.s.id,
 	})
+}
+
+// modelStopped is the reason if a model, or what it may cost, ended the turn.
+func modelStopped(failed *engine.TurnError) StopReason {
+	switch {
+	case errors.Is(failed, engine.ErrBudget):
+		return StopMaxTokens
+	case errors.Is(failed, engine.ErrRefusal):
+		return StopRefusal
+	}
+	return ""
+}
+
+// cutShort reports whether the conversation ends with an answer that was cut.
+func cutShort(state engine.State) bool {
+	messages, _ := state[messagesChannel].([]any)
+	if len(messages) == 0 {
+		return false
+	}
+	last, _ := messages[len(messages)-1].(map[string]any)
+	return last["role"] == "assistant" && last["stop_reason"] == string(StopMaxTokens)
 }
 
 // leftOpen ends a prompt whose turn stays paused: with the reason, and with what

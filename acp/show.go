@@ -31,9 +31,46 @@ func showQuestion(q interrupt.Question) []ToolCallContent {
 		content = append(content, showWork(q.Shows)...)
 	}
 	if q.Payload.Data != nil && !q.IsDoubt() {
-		content = append(content, fenced("json", indented(q.Payload.Data)))
+		content = append(content, showData(q.Payload.Data)...)
 	}
 	return content
+}
+
+// showData is what a question is about: of a call of a tool its diff or its
+// command, all else as JSON.
+func showData(data any) []ToolCallContent {
+	m, _ := data.(map[string]any)
+	if m["tool"] != nil && m["call_id"] != nil {
+		if diff, ok := m["diff"].(map[string]any); ok {
+			path, _ := diff["path"].(string)
+			text, _ := diff["new"].(string)
+			var old *string
+			if was, there := diff["old"].(string); there {
+				old = &was
+			}
+			return []ToolCallContent{ToolDiff(path, old, text)}
+		}
+		if line, ok := m["command"].(string); ok {
+			return showWork(map[string]any{"line": line, "cwd": m["cwd"]})
+		}
+		if args := m["arguments"]; args != nil {
+			return []ToolCallContent{fenced("json", indented(args))}
+		}
+	}
+	return []ToolCallContent{fenced("json", indented(data))}
+}
+
+// kindOfData is the kind of a call that a question is about.
+func kindOfData(data any) ToolKind {
+	m, _ := data.(map[string]any)
+	switch {
+	case m["tool"] == nil || m["call_id"] == nil:
+	case m["diff"] != nil:
+		return ToolEdit
+	case m["command"] != nil:
+		return ToolExecute
+	}
+	return ToolOther
 }
 
 // showWork is what a node is about to do: its command line, and where it runs.
