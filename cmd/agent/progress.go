@@ -65,6 +65,10 @@ func (s *screen) event(ev engine.Event) {
 		}
 	case engine.EventOutput:
 		s.output(ev.Task, ev.Text)
+	case engine.EventShown:
+		if c := ev.Shown.Call; c != nil {
+			s.call(ev.Task, c)
+		}
 	case engine.EventTaskFinished, engine.EventTaskFailed:
 		s.finished(ev)
 	case engine.EventRetry:

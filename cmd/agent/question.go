@@ -38,7 +38,7 @@ func (s *screen) ask(q interrupt.Question) {
 		if q.Doubt.PID != 0 {
 			s.field("process", fmt.Sprintf("%d still lives", q.Doubt.PID))
 		}
-	case q.Payload.Data != nil:
+	case q.Payload.Data != nil && !s.tool(q.Payload.Data):
 		s.data(q.Payload.Data)
 	}
 	if q.Deadline != nil {
