@@ -43,8 +43,8 @@ var failPoints = map[string]string{
 	"engine.node.after":    "",
 	"engine.step.before":   "",
 	"engine.step.after":    "",
-	"engine.effect.before": "an effect inside of a node exists in Go only; the engine's own tests kill there",
-	"engine.effect.after":  "an effect inside of a node exists in Go only; the engine's own tests kill there",
+	"engine.effect.before": "TestAKilledProcessPaysNoAnswerTwice kills there",
+	"engine.effect.after":  "TestAKilledProcessPaysNoAnswerTwice kills there",
 }
 
 // TestEveryFailPointIsInTheTable keeps a new crash window from being forgotten
