@@ -167,3 +167,15 @@ func TestTheExampleOfEveryTypeDoesWhatItSays(t *testing.T) {
 		require.True(t, ran[typ.Name], "the example of %s is not run", typ.Name)
 	}
 }
+
+func TestTheAgentOfTheDocumentationIsOne(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "docs", "models.md"))
+	require.NoError(t, err)
+	s := modeltest.New(t, calls("list_files", "{}"), modeltest.Text("It is empty."))
+	agent := strings.ReplaceAll(fenced(string(text), "yaml graph")[0], "model: gpt-5", "model: gpt-5\n    base_url: "+s.URL)
+	turn, err := runGraph(t, agent, engine.Values{"messages": map[string]any{"role": "user", "content": "What is here?"}})
+	require.NoError(t, err)
+	require.Equal(t, "It is empty.", turn.State["messages"].([]any)[3].(map[string]any)["content"])
+	require.Equal(t, "no files", s.Requests()[1].Last()["content"])
+}
