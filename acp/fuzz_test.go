@@ -71,6 +71,8 @@ func FuzzWhatIsReadCanBeWrittenAndReadAgain(f *testing.F) {
 		`{"sessionId":"s","prompt":[{"type":"resource","resource":{"uri":"u","blob":"b"}},{"type":"resource_link","uri":"u","name":"n","size":1}]}`,
 		`{"sessionId":"s","prompt":[{"type":"image","data":"","mimeType":"","annotations":{"audience":["user"],"priority":0.1}}],"_meta":{"a":1e1}}`,
 		`{"sessionId":"s","modeId":"m","methodId":"m","requestId":null}`,
+		`{"outcome":{"outcome":"cancelled"},"action":"decline","sessionId":"s","configId":"c","value":"v"}`,
+		`{"sessionId":"s","configId":"c","value":true,"type":"boolean","action":"other"}`,
 		`{"outcome":{"outcome":"selected","optionId":"a"},"action":"accept","content":{"a":["b"]}}`,
 		`{"output":"","truncated":true,"exitStatus":{"exitCode":1},"terminalId":"t"}`,
 	} {
@@ -84,10 +86,6 @@ func FuzzWhatIsReadCanBeWrittenAndReadAgain(f *testing.F) {
 					t.Fatalf("%s: %v", name, err)
 				}
 				continue
-			}
-			switch v.(type) {
-			case PermissionOutcome, ElicitationResponse, SetConfigOptionRequest:
-				continue // these are only read
 			}
 			once, err := json.Marshal(v)
 			if err != nil {

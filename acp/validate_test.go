@@ -202,6 +202,8 @@ func TestWhatWeWouldSendAsAClientIsAsThePublishedSchemaWantsIt(t *testing.T) {
 		{MethodSessionClose, SessionRequest{}},
 		{MethodSessionPrompt, PromptRequest{"s", List[ContentBlock]{block}, meta}},
 		{MethodSessionSetMode, SetModeRequest{"s", "m", meta}},
+		{MethodSessionSetConfigOption, SetConfigOptionRequest{SessionID: "s", ConfigID: "c", Value: "v"}},
+		{MethodSessionSetConfigOption, SetConfigOptionRequest{SessionID: "s", ConfigID: "c", On: new(false), Meta: meta}},
 	} {
 		params, err := json.Marshal(m.params)
 		if err != nil {

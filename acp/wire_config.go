@@ -103,6 +103,21 @@ type SetConfigOptionRequest struct {
 	Meta      Meta
 }
 
+// MarshalJSON implements json.Marshaler.
+func (r SetConfigOptionRequest) MarshalJSON() ([]byte, error) {
+	w := struct {
+		SessionID string `json:"sessionId"`
+		ConfigID  string `json:"configId"`
+		Type      string `json:"type,omitempty"`
+		Value     any    `json:"value"`
+		Meta      Meta   `json:"_meta,omitempty"`
+	}{r.SessionID, r.ConfigID, "", r.Value, r.Meta}
+	if r.On != nil {
+		w.Type, w.Value = ConfigBoolean, *r.On
+	}
+	return json.Marshal(w)
+}
+
 // SetConfigOptionResponse is the whole list of options with the new value.
 type SetConfigOptionResponse struct {
 	ConfigOptions List[ConfigOption] `json:"configOptions"`

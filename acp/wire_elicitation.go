@@ -131,9 +131,9 @@ const (
 // ElicitationResponse is the result of elicitation/create. Content is what the
 // user typed, not checked against the schema, and may be nil after accept.
 type ElicitationResponse struct {
-	Action  string
-	Content map[string]json.RawMessage
-	Meta    Meta
+	Action  string                     `json:"action"`
+	Content map[string]json.RawMessage `json:"content,omitempty"`
+	Meta    Meta                       `json:"_meta,omitempty"`
 }
 
 // ParseElicitationResponse reads the result of elicitation/create.

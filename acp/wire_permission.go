@@ -38,6 +38,19 @@ type PermissionOutcome struct {
 	Meta     Meta
 }
 
+// MarshalJSON implements json.Marshaler: it is what a client sends.
+func (o PermissionOutcome) MarshalJSON() ([]byte, error) {
+	outcome := struct {
+		Outcome  string  `json:"outcome"`
+		OptionID *string `json:"optionId,omitempty"`
+		Meta     Meta    `json:"_meta,omitempty"`
+	}{"cancelled", nil, o.Meta}
+	if o.Selected {
+		outcome.Outcome, outcome.OptionID = "selected", &o.OptionID
+	}
+	return json.Marshal(map[string]any{"outcome": outcome})
+}
+
 // ParsePermissionOutcome reads the result of session/request_permission. What is
 // not exactly an outcome is an error: it must not become an approval.
 func ParsePermissionOutcome(result json.RawMessage) (PermissionOutcome, error) {
