@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-agent/holdfast/internal/value"
 	"github.com/holdfast-agent/holdfast/interrupt"
@@ -153,6 +154,16 @@ func (r *run) missingIn(c *graphChange) (missing []string) {
 				need(!ok || slices.Contains(c.g.nodes[join].Barrier.WaitFor, member), "join %s does not wait for %s any more", join, member)
 			}
 		}
+	}
+	for join, arrived := range base.Payload.Arrivals {
+		// It is an arrival that lets a join run, and there may be none any more.
+		n := c.g.nodes[join]
+		need(n == nil || n.Barrier == nil || len(arrived) < n.Barrier.need(), "join %s, which waits, waits for nobody any more", join)
+	}
+	for join, until := range base.Payload.Timers {
+		// Its timer is in the log, and would never be due.
+		n := c.g.nodes[join]
+		need(n == nil || n.Barrier == nil || n.Barrier.Timeout > 0, "join %s, which waits until %s at most, has no timeout any more", join, until.UTC().Format(time.RFC3339))
 	}
 	for _, q := range r.asked() {
 		node := q.question.AskingNode

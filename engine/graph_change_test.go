@@ -176,6 +176,30 @@ func TestAChangedGraphIsNotAcceptedIfTheTurnNeedsWhatIsGone(t *testing.T) {
 				return d
 			}, "join j, which waits, is gone",
 		},
+		"the others that a join waits for": {
+			func(b *bundle) engine.Definition {
+				d := b.joined(&engine.Barrier{WaitFor: []string{"a", "s2"}})
+				d.InterruptBefore = []engine.Gate{{Node: "s2"}}
+				return d
+			},
+			func(b *bundle) engine.Definition {
+				d := b.joined(&engine.Barrier{WaitFor: []string{"a", "s2"}, Min: 1})
+				d.InterruptBefore = []engine.Gate{{Node: "s2"}}
+				return d
+			}, "join j, which waits, waits for nobody any more",
+		},
+		"the time that a waiting join has": {
+			func(b *bundle) engine.Definition {
+				d := b.joined(&engine.Barrier{WaitFor: []string{"a", "s2"}, Timeout: time.Hour})
+				d.InterruptBefore = []engine.Gate{{Node: "s2"}}
+				return d
+			},
+			func(b *bundle) engine.Definition {
+				d := b.joined(&engine.Barrier{WaitFor: []string{"a", "s2"}})
+				d.InterruptBefore = []engine.Gate{{Node: "s2"}}
+				return d
+			}, "at most, has no timeout any more",
+		},
 		"a subgraph in the middle of a visit": {
 			func(b *bundle) engine.Definition {
 				d := b.chain("sub")

@@ -148,11 +148,7 @@ func (g *Graph) fire(join string, after *frontier, before frontier) (ready bool)
 			after.debts[join] = slices.DeleteFunc(slices.Clone(owed), func(m string) bool { return m == late })
 		}
 	}
-	need := barrier.Min
-	if need <= 0 {
-		need = len(barrier.WaitFor)
-	}
-	if ready = len(arrived) >= need; ready {
+	if ready = len(arrived) >= barrier.need(); ready {
 		g.owe(join, after, arrived)
 		arrived = nil
 	}
@@ -165,6 +161,14 @@ func (g *Graph) fire(join string, after *frontier, before frontier) (ready bool)
 		delete(after.debts, join)
 	}
 	return ready
+}
+
+// need is how many have to arrive.
+func (b *Barrier) need() int {
+	if b.Min <= 0 {
+		return len(b.WaitFor)
+	}
+	return b.Min
 }
 
 // leads is where the edges of a node lead.
