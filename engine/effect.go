@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/holdfast-agent/holdfast/internal/failpoint"
 	"github.com/holdfast-agent/holdfast/internal/value"
@@ -66,7 +67,7 @@ func (t *Task) effect(ctx context.Context, key string, policy OnCrash, describe 
 			return r.Value, nil
 		}
 	}
-	done, err := t.settle(ctx, key, policy, describe)
+	done, err := t.settle(ctx, key, policy, describe, nil)
 	if err == nil && done != nil {
 		raw := value.Append(nil, done.Value)
 		err = t.put(ctx, ResultEffect, key, raw)
@@ -105,9 +106,9 @@ func (t *Task) effect(ctx context.Context, key string, policy OnCrash, describe 
 func (c OnCrash) guards() bool { return c == CrashAsk || c == CrashFail }
 
 // settle looks for an intent of the key that has no result and decides: nil,
-// nil means run it; an answer means a person said that it is done. The caller
-// holds t.mu.
-func (t *Task) settle(ctx context.Context, key string, policy OnCrash, describe any) (*interrupt.Answer, error) {
+// nil means run it; an answer means a person said that it is done. cause is how
+// the attempt broke off, nil if the process stopped. The caller holds t.mu.
+func (t *Task) settle(ctx context.Context, key string, policy OnCrash, describe any, cause error) (*interrupt.Answer, error) {
 	intent := t.openIntent(key)
 	if intent == 0 || !policy.guards() {
 		return nil, nil
@@ -141,12 +142,16 @@ func (t *Task) settle(ctx context.Context, key string, policy OnCrash, describe 
 		return nil, errAsked
 	}
 	doubt := &interrupt.Doubt{Key: key, Intent: intent, Effect: describe}
-	message := "It is not known whether " + what + " did its work: the process stopped while it ran. Run it again, count it as done, or fail?"
+	why := "the process stopped while it ran"
+	if cause != nil {
+		why = brokeOff(cause)
+	}
 	if key == "" && t.node.Lives != nil {
 		if doubt.PID = t.lives(intent); doubt.PID != 0 {
-			message = fmt.Sprintf("It is not known whether %s did its work: the process stopped while it ran, and its command (process %d) still lives. Run it again, count it as done, or fail?", what, doubt.PID)
+			why += fmt.Sprintf(", and its command (process %d) still lives", doubt.PID)
 		}
 	}
+	message := "It is not known whether " + what + " did its work: " + why + ". Run it again, count it as done, or fail?"
 	data := map[string]any{"effect": key, "node": t.node.name}
 	if describe != nil {
 		data["runs"] = describe
@@ -160,6 +165,16 @@ func (t *Task) settle(ctx context.Context, key string, policy OnCrash, describe 
 	}
 	t.question = q
 	return nil, errAsked
+}
+
+// brokeOff says in one line how an attempt broke off.
+func brokeOff(cause error) string {
+	const most = 300
+	text := strings.NewReplacer("; "+ErrInDoubt.Error(), "", ": "+ErrInDoubt.Error(), "").Replace(cause.Error())
+	if text = strings.Join(strings.Fields(text), " "); len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + " ..."
+	}
+	return "it broke off (" + text + ")"
 }
 
 // rests settles the intent of work that came to rest with a question: it did
@@ -219,8 +234,9 @@ func (t *Task) lastNote(intent int64) any {
 	return note
 }
 
-// broke records how an attempt failed. A known failure settles its intent; one
-// that broke off (ErrInDoubt), or was killed with the process about to stop,
+// broke records how an attempt failed. A failure settles its intent: a known
+// one, and one that broke off (ErrInDoubt) where that is a failure too. One that
+// a person is asked about, or that was killed with the process about to stop,
 // leaves it open.
 func (t *Task) broke(ctx context.Context, key string, policy OnCrash, describe any, cause error) error {
 	if !policy.guards() {
@@ -237,11 +253,9 @@ func (t *Task) broke(ctx context.Context, key string, policy OnCrash, describe a
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if errors.Is(cause, ErrInDoubt) {
-		if policy == CrashAsk {
-			if _, err := t.settle(ctx, key, policy, describe); err != nil {
-				return err
-			}
+	if errors.Is(cause, ErrInDoubt) && policy == CrashAsk {
+		if _, err := t.settle(ctx, key, policy, describe, cause); err != nil {
+			return err
 		}
 		return cause
 	}

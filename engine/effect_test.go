@@ -181,11 +181,46 @@ func TestAnAttemptThatBrokeOffIsInDoubt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, engine.Paused, turn.Status)
 	require.True(t, turn.Questions[0].IsDoubt())
+	require.Contains(t, turn.Questions[0].Payload.Message, "did its work: it broke off (timed out after 1s). Run it again")
 	turn, err = e.Resume(t.Context(), "t", interrupt.Answer{Choice: interrupt.RunAgain})
 	require.NoError(t, err)
 	require.Equal(t, engine.Done, turn.Status)
 	require.Equal(t, 2, b.count("a"))
 	b.verify()
+}
+
+func TestAnAttemptThatBrokeOffFailsAndIsRunAgainByTheFirstResume(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []bool{false, true} {
+		b := setup(t)
+		d := b.chain("a")
+		work := func(context.Context) (string, error) {
+			b.ran("work")
+			if b.count("work") == 1 {
+				return "", fmt.Errorf("the connection is gone: %w", engine.ErrInDoubt)
+			}
+			return "a", nil
+		}
+		d.Nodes["a"] = engine.Node{OnCrash: engine.CrashFail, Run: func(ctx context.Context, _ *engine.Task) (engine.Output, error) {
+			v, err := work(ctx)
+			return engine.Set("log", v), err
+		}}
+		if effect {
+			d.Nodes["a"] = engine.Node{Run: func(ctx context.Context, _ *engine.Task) (engine.Output, error) {
+				v, err := engine.Step(ctx, "work", work, engine.CrashFail)
+				return engine.Set("log", v), err
+			}}
+		}
+		e := b.engine(b.compile(d))
+		turn, err := e.Start(t.Context(), "t", engine.Input{})
+		require.ErrorContains(t, err, "the connection is gone")
+		require.Equal(t, engine.Failed, turn.Status)
+		turn, err = e.Resume(t.Context(), "t")
+		require.NoError(t, err)
+		require.Equal(t, engine.Done, turn.Status)
+		require.Equal(t, 2, b.count("work"))
+		b.verify()
+	}
 }
 
 func TestAFailureThatIsKnownLeavesNoDoubt(t *testing.T) {

@@ -159,7 +159,7 @@ func (r *run) runNode(ctx context.Context, t *Task) (output Output, err error) {
 	ctx = &t.ctx
 	if t.node.OnCrash.guards() {
 		t.mu.Lock()
-		done, err := t.settle(ctx, "", t.node.OnCrash, t.resolved)
+		done, err := t.settle(ctx, "", t.node.OnCrash, t.resolved, nil)
 		if err == nil && done == nil {
 			err = t.put(ctx, ResultIntent, "", []byte("null"))
 		}
