@@ -16,12 +16,23 @@ import (
 // not an error.
 const insertEntry = `INSERT INTO checkpoints (no, seq, base, ns, kind, status, turn, step, parent, tasks, next, actor, at, payload_hash, hash, payload)
 	SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM threads
-	WHERE no = ? AND fence = ? AND (cancel_requested = '' OR ?)
+	WHERE no = ? AND fence = ? AND (cancel_requested = '' OR ?) AND NOT EXISTS (` + selectGone + `)
 	ON CONFLICT DO NOTHING`
 
+// insert gives the number of rows that it added: 0 if the commit is lost.
 func (r *entryRow) insert(ctx context.Context, c *conn, no, fence int64, cancels bool) (int64, error) {
-	return c.exec(ctx, insertEntry, no, r.Seq, r.Base, r.NS, r.Kind, r.Status, r.Turn, r.Step, r.Parent, r.Tasks, r.Next, r.Actor,
-		r.At, r.PayloadHash, r.Hash, r.Payload, no, fence, cancels)
+	args := []any{no, r.Seq, r.Base, r.NS, r.Kind, r.Status, r.Turn, r.Step, r.Parent, r.Tasks, r.Next, r.Actor,
+		r.At, r.PayloadHash, r.Hash, r.Payload, no, fence, cancels}
+	n, err := c.exec(ctx, insertEntry, args...)
+	if err != nil || n > 0 {
+		return n, err
+	}
+	if n, err = c.exec(ctx, insertAfterGone, args...); err != nil || n == 0 {
+		return n, err
+	}
+	// If the process dies here, the next commit goes this way once more.
+	_, err = c.exec(ctx, forgetGone)
+	return n, err
 }
 
 // plan is a commit that was thought out against what the handle knows: what is

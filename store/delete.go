@@ -35,10 +35,16 @@ func (s *Store) Delete(ctx context.Context, thread string) error {
 			if err := s.mayTake(nil, row); err != nil {
 				return err
 			}
+			if _, err := c.exec(ctx, rememberGone); err != nil {
+				return err
+			}
 			for _, table := range []string{"results", "signals", "interrupts", "snapshots", "checkpoints"} {
 				if _, err := c.exec(ctx, `DELETE FROM `+table+` WHERE no = ?`, no); err != nil {
 					return err
 				}
+			}
+			if _, err := c.exec(ctx, forgetGone); err != nil {
+				return err
 			}
 			// The fence goes up, so that an owner that was only thought dead is
 			// refused like any other.

@@ -32,7 +32,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddCommand(
 		a.serveCommand(), a.runCommand(), a.answerCommand(), a.resumeCommand(), a.cancelCommand(), a.signalCommand(),
 		a.forkCommand(), a.updateCommand(), a.deleteCommand(),
-		a.threadsCommand(), a.showCommand(), a.historyCommand(), a.diffCommand(), a.inboxCommand(),
+		a.threadsCommand(), a.showCommand(), a.historyCommand(), a.logCommand(), a.diffCommand(), a.inboxCommand(),
 		a.auditCommand(), a.doctorCommand(), a.pruneCommand(), a.redactCommand(), a.backupCommand(), a.graphCommand(), a.nodesCommand(),
 	)
 	return root
