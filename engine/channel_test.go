@@ -14,6 +14,7 @@ func writes(out engine.Output) engine.Node {
 	return engine.Node{Run: func(context.Context, *engine.Task) (engine.Output, error) { return out, nil }}
 }
 
+// Cases 47 and 69 of the seeds; fault 28 of the second.
 func TestReducersCombineWrites(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

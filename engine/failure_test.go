@@ -77,6 +77,7 @@ func TestAFailedNodeIsRetriedWithGrowingDelays(t *testing.T) {
 	b.verify()
 }
 
+// Case 41 of the seeds; fault 21 of the first.
 func TestRetriesAreCountedAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

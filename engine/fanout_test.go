@@ -102,6 +102,7 @@ func TestAGateBehindThePlannerPausesBeforeAnyWorker(t *testing.T) {
 	b.verify()
 }
 
+// Fault 6 of the first seed.
 func TestSendsAskSinglyAndOnlyThePausedOnesRunAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -244,6 +245,7 @@ func TestAJoinRunsOnceAfterTheLastOfItsMembers(t *testing.T) {
 	b.verify()
 }
 
+// Fault 3 of the second seed.
 func TestArrivalsSurviveAPauseBetweenThem(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -210,6 +210,7 @@ func TestTwoGatedNodesOfOneStepAreAskedAndDecidedSingly(t *testing.T) {
 	b.verify()
 }
 
+// langgraph#6663, #8836, heym#563.
 func TestAnAnswerCountsOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -254,6 +255,7 @@ func TestAnAnswerCountsOnce(t *testing.T) {
 	b.verify()
 }
 
+// extra#139.
 func TestWhatWasApprovedIsWhatRuns(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -84,6 +84,7 @@ func TestTwoSubgraphsPauseSideBySide(t *testing.T) {
 
 // Case 82 of the seeds and fault 16 of the second: nothing is appended twice,
 // and a second visit is a new one.
+// Fault 16 of the second seed.
 func TestASubgraphInALoopBeginsAnewOnEveryVisit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
-// Cases 77 and 78 of the seeds.
 func TestAForkDoesNotInheritWhatItsSourceWasAllowed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -29,6 +28,7 @@ func TestAForkDoesNotInheritWhatItsSourceWasAllowed(t *testing.T) {
 	require.Empty(t, fork.Options)
 }
 
+// Cases 77 and 78 of the seeds.
 func TestAForkGoesOnFromACheckpointAndLeavesItsSourceAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -200,6 +200,7 @@ func TestAnUpdateAsANodeLeadsWhereThatNodeLeads(t *testing.T) {
 	b.verify()
 }
 
+// Fault 12 of the first seed.
 func TestAnUpdateLetsANodeThatAskedRunFromItsTop(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

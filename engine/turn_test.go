@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-agent/holdfast/interrupt"
 )
 
+// Case 26 of the seeds; faults 16 of the first and 1 of the second.
 func TestAThreadTakesManyTurnsAndKeepsItsState(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -36,6 +37,7 @@ func TestAThreadTakesManyTurnsAndKeepsItsState(t *testing.T) {
 	b.verify()
 }
 
+// Cases 20 and 22 of the seeds.
 func TestResumeOfAFinishedTurnChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -90,6 +92,7 @@ func TestAFinishedSiblingIsNotRunAgainAfterAFailure(t *testing.T) {
 	b.verify()
 }
 
+// Fault 1 of the first seed, and 6 of the second.
 func TestAFinishedSiblingIsNotRunAgainAfterAQuestion(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -113,6 +116,7 @@ func TestAFinishedSiblingIsNotRunAgainAfterAQuestion(t *testing.T) {
 }
 
 // Case 64 of the seeds.
+// Fault 2 of the second seed.
 func TestTheStepLimitFailsTheTurnAndResumeGrantsAsManyAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -153,6 +157,7 @@ func TestTwoWritersOfAnOverwriteChannelAreAnErrorNamingBoth(t *testing.T) {
 	require.ErrorContains(t, err, "tasks a and b both write channel log")
 }
 
+// Case 62 of the seeds; langgraph#8834.
 func TestARouteThatFailsLeavesTheResults(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -175,6 +180,7 @@ func TestARouteThatFailsLeavesTheResults(t *testing.T) {
 	b.verify()
 }
 
+// Case 57 of the seeds, and fault 8 of the first.
 func TestAGotoReplacesTheEdgesOfItsNodeOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -197,6 +203,7 @@ func TestAGotoReplacesTheEdgesOfItsNodeOnly(t *testing.T) {
 	require.ErrorContains(t, err, `goto "rihgt"`)
 }
 
+// Fault 28 of the first seed.
 func TestBadInputIsRefusedAndStoresNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -226,6 +233,7 @@ func TestAPanicIsAFailedTask(t *testing.T) {
 	b.verify()
 }
 
+// Case 8 of the seeds, as the design has it: no gate is run through.
 func TestAnInterruptWithoutAStoreEndsTheTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

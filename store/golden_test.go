@@ -110,6 +110,8 @@ func readGolden(t *testing.T, s *Store) golden {
 // its version was released; a new version of the format adds one, with
 //
 //	go test ./store -run TestFilesOfEveryVersion -update
+//
+// Cases 29, 30 and 76 of the seeds.
 func TestFilesOfEveryVersionOpenFoldAndVerify(t *testing.T) {
 	if *update {
 		makeGolden(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-agent/holdfast/engine"
 )
 
+// Case 75 of the seeds.
 func TestThreadsAreListedNewestFirstInPages(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -115,6 +115,7 @@ func TestAPruneLeavesEveryLaterStateAsItWas(t *testing.T) {
 	}
 }
 
+// Case 71 of the seeds.
 func TestAPruneLeavesTheNewestTurnAndWhoDecidedWhat(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -228,6 +229,7 @@ func TestACommitThatPrunedAndSaidItFailedIsNotMadeTwice(t *testing.T) {
 	}
 }
 
+// Case 72 of the seeds.
 func TestRetentionGoesByTheOrderAndNotByTheClock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

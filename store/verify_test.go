@@ -65,6 +65,7 @@ func (b *bundle) tampered(t *testing.T, db *sql.DB, load int64, statements ...st
 	return r, err
 }
 
+// Case 25 of the seeds, and the second half of 76.
 func TestEveryColumnOfEveryKindOfRowIsVerified(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

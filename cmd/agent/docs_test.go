@@ -1,7 +1,12 @@
 package main
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -23,4 +28,41 @@ func TestTheReferenceNamesEveryCommandAndFlag(t *testing.T) {
 		}
 	}
 	visit(newApp(os.Stdin, os.Stdout, os.Stderr).rootCommand())
+}
+
+func TestTheListOfFeaturesHasEveryRowAndNamesTestsThatExist(t *testing.T) {
+	t.Parallel()
+	declared, have := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example|Benchmark)\w*)\(`), map[string]bool{}
+	require.NoError(t, filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			have[string(m[1])] = true
+		}
+		return err
+	}))
+	text, err := os.ReadFile("../../docs/features.md")
+	require.NoError(t, err)
+	named := regexp.MustCompile("`((?:Test|Fuzz|Example|Benchmark)\\w*)`").FindAllStringSubmatch(string(text), -1)
+	require.NotEmpty(t, named)
+	for _, m := range named {
+		require.True(t, have[m[1]], "docs/features.md names %s, which is no test", m[1])
+	}
+	rows := map[int]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\| ([0-9, ]+) \|`).FindAllStringSubmatch(string(text), -1) {
+		for _, row := range strings.Split(m[1], ", ") {
+			n, err := strconv.Atoi(row)
+			require.NoError(t, err)
+			require.False(t, rows[n], "row %d stands twice", n)
+			rows[n] = true
+		}
+	}
+	// What is missing is about stores and servers that Holdfast does not have.
+	for _, part := range [][2]int{{1, 62}, {65, 98}, {103, 108}} {
+		for n := part[0]; n <= part[1]; n++ {
+			require.True(t, rows[n], "docs/features.md has no row %d", n)
+		}
+	}
 }
