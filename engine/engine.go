@@ -31,7 +31,8 @@ type Engine struct {
 
 // Options of an engine. The zero value is good.
 type Options struct {
-	// MaxConcurrency bounds the tasks of one step that run at once.
+	// MaxConcurrency bounds the tasks of one step that run at once; 0:
+	// DefaultMaxConcurrency.
 	MaxConcurrency int
 	// Events gets every event of every turn, in order, one at a time. It must
 	// return soon: the turn waits for it.

@@ -56,8 +56,7 @@ type Log interface {
 	Put(ctx context.Context, r Result) error
 	// Wait returns when the thread in the store differs from what this handle
 	// knows: another head, fence, status or cancel flag, or a new signal. It
-	// returns the thread
-	// as it is now, or the context's error.
+	// returns the thread as it is now, or the context's error.
 	Wait(ctx context.Context) (Thread, error)
 	// SnapshotDue reports whether the payloads since the newest snapshot have
 	// outgrown it, so that one should be written at the head.

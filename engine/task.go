@@ -57,16 +57,6 @@ type Task struct {
 	over     bool          // the node returned: whoever still holds the task changes nothing
 }
 
-// asked is a question of a base with its answer, as the log has them.
-type asked struct {
-	question interrupt.Question
-	answer   *interrupt.Answer
-	void     bool
-	ns       string
-	seq      int64
-	step     int64 // of the graph that asked
-}
-
 type taskKey struct{}
 
 // taskContext is the context that a node is given: its task is in it.
@@ -88,7 +78,8 @@ func TaskFrom(ctx context.Context) *Task {
 	return t
 }
 
-// ID is the task's id: the name of its node.
+// ID is the task's id: the name of its node, or node[i] for the i-th Send to it
+// in its step, from 0.
 func (t *Task) ID() string { return t.id }
 
 // Node is the name of the node.
