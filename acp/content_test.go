@@ -1,6 +1,7 @@
 package acp_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -88,4 +89,40 @@ func TestOnlyAGraphThatTakesThemGetsImages(t *testing.T) {
 	s = c.NewSession()
 	require.Equal(t, "end_turn", c.Call("session/prompt", promptOf(s, aText, anImage))["stopReason"])
 	require.Equal(t, -32602, c.Refused("session/prompt", promptOf(s, aSound)).Code)
+}
+
+func TestALargeImageNeedsAGraphThatAllowsIt(t *testing.T) {
+	t.Parallel()
+	image := func(size int) editor.Object {
+		return editor.Object{"type": "image", "data": strings.Repeat("AQID", size/4), "mimeType": "image/png"}
+	}
+	d := newDesk(t, acp.Adapter{}, looking())
+	c := d.client(nil)
+	s := c.NewSession()
+	e := c.Refused("session/prompt", promptOf(s, aText, image(3<<20)))
+	require.Contains(t, e.Message, "channel _acp_prompt: the written value has 3145")
+	require.Contains(t, e.Message, "raise limits.value of graph looking", "what to do")
+	require.Equal(t, "end_turn", c.Call("session/prompt", promptOf(s, aText, anImage))["stopReason"], "the session is well")
+
+	graph := engine.MustCompile(engine.Definition{
+		Name: "looking", Channels: channels("_acp_prompt"), Limits: engine.Limits{Value: 16 << 20},
+		Nodes: map[string]engine.Node{"say": {Run: echo}}, Edges: []engine.Edge{{From: engine.Start, To: "say"}},
+	})
+	d = newDesk(t, acp.Adapter{}, graph)
+	c = d.client(nil)
+	s = c.NewSession()
+	require.Equal(t, "end_turn", c.Call("session/prompt", promptOf(s, aText, image(3<<20)))["stopReason"])
+	require.Equal(t, "end_turn", c.Call("session/prompt", promptOf(s, aText, image(11<<20)))["stopReason"])
+	var told []string
+	for _, m := range c.Load(s) {
+		if m.Is("user_message_chunk") {
+			content := m.Update()["content"].(map[string]any)
+			data, _ := content["data"].(string)
+			told = append(told, fmt.Sprint(content["type"], " ", content["text"], " ", len(data)))
+		}
+	}
+	require.Equal(t, []string{
+		"text what is this? 0", fmt.Sprint("image <nil> ", 3<<20),
+		"text what is this? 0", "text (image image/png: it is too large to be shown again) 0",
+	}, told, "no client gets a line of more than 10 MiB")
 }

@@ -50,6 +50,9 @@ func canonicalForm(g *Graph) ([]byte, error) {
 	if g.retry != nil {
 		doc["retry_policy"] = g.retry.canonical()
 	}
+	if limits := g.limits.canonical(); len(limits) > 0 {
+		doc["limits"] = limits
+	}
 	if len(conditional) > 0 {
 		doc["conditional_edges"] = conditional
 	}

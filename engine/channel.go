@@ -109,9 +109,6 @@ func (g *Graph) unknownChannel(name string) error {
 	return fmt.Errorf("there is no channel %q; declared are %s%s", name, strings.Join(g.Channels(), ", "), hint)
 }
 
-// MaxValue bounds one written value, in bytes of its JSON.
-const MaxValue = 1 << 20
-
 // opOf makes the operation of one write of a node or an input, and reports
 // whether invalid UTF-8 was replaced in it.
 func (g *Graph) opOf(task string, w Write) (Op, bool, error) {
@@ -123,15 +120,11 @@ func (g *Graph) opOf(task string, w Write) (Op, bool, error) {
 	if err != nil {
 		return Op{}, false, fmt.Errorf("channel %s: %w", w.Channel, err)
 	}
-	if size := value.Size(v); size > MaxValue {
-		return Op{}, false, tooLarge(w.Channel, size)
+	if size := value.Size(v); size > g.limits.Value {
+		return Op{}, false, g.tooLarge(w.Channel, size)
 	}
 	op, err := ch.op(task, v, w.Overwrite)
 	return op, replaced, err
-}
-
-func tooLarge(channel string, size int) error {
-	return fmt.Errorf("channel %s: the written value has %d bytes of JSON; at most %d are possible: write less at a time, or a file and its path", channel, size, MaxValue)
 }
 
 // stored leaves out what is never stored.

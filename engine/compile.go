@@ -24,6 +24,7 @@ type Graph struct {
 	roams       bool // a node may lead elsewhere than its edges say
 	lenient     bool // as Definition.Lenient
 	commands    []SlashCommand
+	limits      Limits   // filled
 	retry       *Retry   // of nodes without one of their own
 	effects     *Effects // of all nodes together; nil: unknown
 	warnings    []Problem
@@ -124,6 +125,7 @@ func Compile(d Definition) (*Graph, error) {
 	if c.g.name == "" {
 		c.g.name = "unnamed_graph"
 	}
+	c.compileLimits()
 	c.compileChannels()
 	c.compileNodes()
 	c.compileEdges()

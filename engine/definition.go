@@ -29,6 +29,8 @@ type Definition struct {
 	Commands []SlashCommand
 	// Retry is for nodes without a policy of their own.
 	Retry *Retry
+	// Limits are what the graph may do; the zero value has the defaults.
+	Limits Limits
 
 	// The rest is for whoever reads definitions from files.
 
@@ -259,9 +261,6 @@ type Send struct {
 	Node  string
 	Input Values
 }
-
-// MaxSends bounds the sends of one step.
-const MaxSends = 10_000
 
 // Ask is a question of a node.
 type Ask struct {

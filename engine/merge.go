@@ -187,6 +187,9 @@ func (r *run) reduce(ops []Op) (changed changes, err error) {
 			return nil, err
 		}
 		c.now = v
+		if err := r.grow(c, op); err != nil {
+			return nil, err
+		}
 	}
 	r.changed = changed
 	return changed, nil
@@ -201,6 +204,7 @@ func (r *run) apply(changed changes) {
 
 func (r *run) undo(changed changes) {
 	for _, c := range changed {
+		delete(r.sizes, c.channel)
 		if c.had {
 			r.state[c.channel] = c.old
 		} else {

@@ -186,8 +186,8 @@ func (o *outcome) check(g *Graph, output Output) error {
 	if output.GotoParent != nil && o.task.run.depth == 0 {
 		return errors.New("goto parent: this graph is no subgraph, it has no parent")
 	}
-	if len(output.Sends) > MaxSends {
-		return fmt.Errorf("it sends %d tasks; at most %d are possible in a step", len(output.Sends), MaxSends)
+	if n := len(output.Sends); n > g.limits.Sends {
+		return g.tooManySends("it sends", n)
 	}
 	for i, send := range output.Sends {
 		input, err := g.sendInput(send)
@@ -217,8 +217,8 @@ func (g *Graph) sendInput(send Send) (Values, error) {
 		if err != nil {
 			return nil, fmt.Errorf("input for node %s: channel %s: %w", send.Node, name, err)
 		}
-		if size := value.Size(v); size > MaxValue {
-			return nil, tooLarge(name, size)
+		if size := value.Size(v); size > g.limits.Value {
+			return nil, g.tooLarge(name, size)
 		}
 		input[name] = v
 	}

@@ -66,8 +66,8 @@ func (r *run) route(entry *Entry, before frontier, outcomes []*outcome) (node st
 			entry.Payload.Sends[id] = send.Input
 			targets = append(targets, id)
 		}
-		if n := len(entry.Payload.Sends); n > MaxSends {
-			return o.task.node.name, fmt.Errorf("the tasks of this step send %d tasks together; at most %d are possible", n, MaxSends)
+		if n := len(entry.Payload.Sends); n > r.graph.limits.Sends {
+			return o.task.node.name, r.graph.tooManySends("the tasks of this step together send", n)
 		}
 		routes = append(routes, led{o.task.id, targets})
 		o.task.noteRan(&entry.Payload)

@@ -31,6 +31,7 @@ type run struct {
 
 	// Room that one step after the other uses.
 	changed  changes
+	sizes    map[string]int      // of channels that grow, at least what they are; see grow
 	index    map[string][]Result // while a step's tasks are made
 	one      [1]*outcome
 	entry    Entry
@@ -74,6 +75,7 @@ func (r *run) read() {
 	v := r.log.View()
 	r.thread, r.results, r.signals, r.seq = v.Thread, v.Results, v.Signals, v.Thread.Head
 	r.standAt(v)
+	r.sizes = nil
 	r.state, r.outside, r.limit = v.State, v.OutsideStep, v.MaxSteps
 	if r.state == nil {
 		r.state = map[string]any{}

@@ -207,20 +207,21 @@ func (t *Task) kept(writes []Write) []Shown {
 	for _, w := range writes {
 		eachMessage(w.Value, func(id, content string) { written[id] = content })
 	}
+	most := t.Limits().Value
 	kept := make([]Shown, len(t.shown))
 	for i, s := range t.shown {
 		if s.Kind == ShownMessage && written[s.ID] == s.Text && s.Text != "" {
 			s.Text = ""
 		}
-		if len(s.Text) > MaxValue {
-			s.Text = strings.ToValidUTF8(s.Text[:MaxValue], "") + "\n(cut: it was longer)"
+		if len(s.Text) > most {
+			s.Text = strings.ToValidUTF8(s.Text[:most], "") + "\n(cut: it was longer)"
 		}
 		if c := s.Call; c != nil {
 			call := *c
 			if call.Status != CallCompleted {
 				call.Status = CallFailed
 			}
-			if value.Size(call.Input)+value.Size(call.Output)+diffSize(call.Diffs)+len(call.Text) > MaxValue {
+			if value.Size(call.Input)+value.Size(call.Output)+diffSize(call.Diffs)+len(call.Text) > most {
 				call.Input, call.Output, call.Diffs, call.Text = nil, nil, nil, "It was too large to be kept."
 			}
 			s.Call = &call

@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// MaxDepth bounds how deep subgraphs are nested.
-const MaxDepth = 16
-
 // Subgraph is a graph as a node. Its entries have a namespace of their own, one
 // for each visit; its state is its own, too.
 type Subgraph struct {
@@ -121,8 +118,8 @@ func (r *run) runSubgraph(ctx context.Context, t *Task) (Output, error) {
 // child opens the run of a visit: a new one, or the one that its entries tell.
 func (r *run) child(ctx context.Context, t *Task) (*run, error) {
 	sub := t.node.Subgraph
-	if r.depth+1 > MaxDepth {
-		return nil, fmt.Errorf("subgraphs are nested deeper than %d", MaxDepth)
+	if deepest := r.root.graph.limits.Depth; r.depth+1 > deepest {
+		return nil, fmt.Errorf("subgraphs are nested deeper than %d: nest less, or raise limits.depth of graph %s", deepest, r.root.graph.name)
 	}
 	c := &run{
 		e: r.e, log: r.log, graph: sub.Graph, thread: r.thread, root: r.root, depth: r.depth + 1,

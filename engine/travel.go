@@ -239,7 +239,7 @@ func (e *Engine) fork(ctx context.Context, source string, seq int64, into string
 	if err := r.busy(TakeFree); err != nil {
 		return r.result(), err
 	}
-	r.graph, r.state = at.graph, view.State
+	r.graph, r.state, r.sizes = at.graph, view.State, nil
 	r.refresh()
 	if into != source {
 		r.thread.Turn = 1

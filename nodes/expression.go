@@ -49,6 +49,7 @@ type program struct {
 	source  string
 	code    *vm.Program
 	reads   []string // channels
+	limit   int      // bytes of JSON of what it gives
 	boolean bool     // it gives true or false and nothing else
 }
 
@@ -121,7 +122,7 @@ func (d *decoder) expression(t *tree, s span, w where) *program {
 		d.explain(complain, s.text, err, names, w)
 		return nil
 	}
-	p := &program{source: strings.TrimSpace(s.text), code: code, reads: collect.reads}
+	p := &program{source: strings.TrimSpace(s.text), code: code, reads: collect.reads, limit: d.valueLimit()}
 	d.effects.Reads = append(d.effects.Reads, p.reads...)
 	p.boolean = collect.root != nil && collect.root == reflect.TypeFor[bool]()
 	d.programs[key] = p
@@ -252,7 +253,7 @@ func (p *program) run(s engine.State, extra map[string]any) (any, error) {
 	newBudget().offer(env)
 	v, err := vm.Run(p.code, env)
 	if err == nil {
-		v, err = finish(v)
+		v, err = finishWithin(v, p.limit)
 	}
 	if err != nil {
 		return nil, p.failed(s, err)

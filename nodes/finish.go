@@ -7,15 +7,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/holdfast-agent/holdfast/engine"
 	"github.com/holdfast-agent/holdfast/internal/value"
 )
 
-// finish turns what an expression gave into a normalized value. A list that is
-// there a million times in the memory of one, which an expression can make, is
+// finishWithin turns what an expression gave into a normalized value. A list that
+// is there a million times in the memory of one, which an expression can make, is
 // a million lists as JSON: hence the bound.
-func finish(v any) (any, error) { return finishWithin(v, engine.MaxValue) }
-
 func finishWithin(v any, size int) (any, error) {
 	f := finisher{left: size, size: size}
 	return f.value(v, 0)

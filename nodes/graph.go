@@ -7,7 +7,8 @@ import (
 // The keys of the format.
 var (
 	graphKeys = []string{"schema_version", "name", "channels", "nodes", "edges", "conditional_edges",
-		"interrupt_before", "interrupt_after", "retry_policy", "commands"}
+		"interrupt_before", "interrupt_after", "retry_policy", "commands", "limits"}
+	limitKeys       = []string{"value", "channel", "sends", "depth"}
 	channelKeys     = []string{"reducer", "initial", "retention", "retention_limit", "persistence"}
 	edgeKeys        = []string{"from", "to"}
 	conditionalKeys = []string{"from", "type", "condition", "routes"}
@@ -47,6 +48,10 @@ func (d *decoder) graph(t *tree) {
 	}
 	if v := t.get("channels"); v != nil && v.kind != nullKind {
 		d.readChannels(v)
+	}
+	// Before the nodes: expressions and subgraphs are held to them.
+	if v := t.get("limits"); v != nil && v.kind != nullKind {
+		d.readLimits(v)
 	}
 	// Before the nodes: some types have a policy of their own where the file has
 	// none.

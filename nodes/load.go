@@ -76,6 +76,7 @@ type decoder struct {
 	fromFile bool
 	dir      string // where files that a definition names are looked for
 	depth    int    // of subgraphs
+	deepest  int    // how deep they may be; 0: as the definition says
 	root     string // the pointer of the definition in its file
 	nested   int    // bytes of the subgraphs
 	includes *includes

@@ -40,8 +40,8 @@ func newMap(c *Config) engine.Node {
 		if !ok {
 			return engine.Output{}, fmt.Errorf("over is %s, which is no list", preview(v, 120))
 		}
-		if len(list) > engine.MaxSends {
-			return engine.Output{}, fmt.Errorf("over has %d items; at most %d are possible", len(list), engine.MaxSends)
+		if most := t.Limits().Sends; len(list) > most {
+			return engine.Output{}, fmt.Errorf("over has %d items; at most %d are possible: map lists of them, or raise limits.sends of the graph", len(list), most)
 		}
 		var out engine.Output
 		for i, item := range list {

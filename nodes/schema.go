@@ -12,7 +12,7 @@ import (
 func (r *Registry) Schema() map[string]any {
 	defs := map[string]any{
 		"channel": channelSchema(), "edge": edgeSchema(), "conditional_edge": conditionalSchema(),
-		"gate": gateSchema(), "retry_policy": retrySchema(), "command": commandSchema(), "node": r.nodeSchema(),
+		"gate": gateSchema(), "retry_policy": retrySchema(), "command": commandSchema(), "limits": limitsSchema(), "node": r.nodeSchema(),
 	}
 	for _, t := range r.Types() {
 		defs["node_"+t.Name] = t.nodeSchema()
@@ -41,6 +41,7 @@ func (r *Registry) Schema() map[string]any {
 			"interrupt_before":  gates("before"),
 			"interrupt_after":   gates("after"),
 			"commands":          list("what a person can say instead of a text, as /name", ref("command")),
+			"limits":            map[string]any{"anyOf": []any{ref("limits"), map[string]any{"type": "null"}}, "description": "what the graph may do to its file and its memory"},
 			"retry_policy":      map[string]any{"anyOf": []any{ref("retry_policy"), map[string]any{"type": "null"}}, "description": "how nodes without a policy of their own are tried again"},
 		},
 	}

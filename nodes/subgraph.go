@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -96,12 +97,15 @@ type includes struct {
 
 // child makes the decoder of a definition inside of this one.
 func (d *decoder) child(t *tree, name string, outside []string) *decoder {
-	if d.depth+1 >= engine.MaxDepth {
-		d.wrong(t, "", "subgraphs are nested deeper than %d", engine.MaxDepth)
+	if d.deepest == 0 {
+		d.deepest = cmp.Or(d.def.Limits.Depth, engine.MaxDepth)
+	}
+	if d.depth+1 > d.deepest {
+		d.wrong(t, "nest less, or raise limits.depth of the graph around all of them", "subgraphs are nested deeper than %d", d.deepest)
 		return nil
 	}
 	c := newDecoder(d.types, name, d.dir, d.own)
-	c.depth, c.includes, c.def.Outside = d.depth+1, d.includes, outside
+	c.depth, c.deepest, c.includes, c.def.Outside = d.depth+1, d.deepest, d.includes, outside
 	return c
 }
 
