@@ -14,6 +14,7 @@ type model struct {
 	at     *place
 	status engine.Status
 	turn   int64
+	serial bool // one task at a time: those behind one that failed do not start
 	// The world: nobody takes this back.
 	runs, did map[string]int // by task
 	fails     map[string]int // by node: failures that are left
@@ -125,6 +126,9 @@ func (m *model) step(p *place, a ahead) (failed bool, asks map[*place][]*asking)
 			how = m.visit(p, task, n, asks)
 		} else {
 			how = m.work(p, task, n, asks)
+		}
+		if how == engine.Failed && m.serial {
+			return true, nil
 		}
 		switch how {
 		case engine.Failed:

@@ -28,6 +28,7 @@ type world struct {
 	store *store.Store
 	spec  *graphSpec
 	graph *engine.Graph
+	limit int // of tasks at once
 
 	dead   atomic.Bool  // the process died: nothing that it does any more counts
 	point  atomic.Value // where it will die
@@ -60,6 +61,7 @@ func newWorld(t *rapid.T, path string, spec *graphSpec) *world {
 		runs: map[string]map[string]int{}, did: map[string]map[string]int{}, fails: map[string]map[string]int{},
 	}
 	w.graph = w.compile(spec)
+	w.limit = rapid.SampledFrom([]int{0, 0, 1}).Draw(t, "tasks at once")
 	w.point.Store("")
 	for _, name := range deaths {
 		scopes := []string{path}
@@ -89,7 +91,9 @@ func (w *world) open() {
 	w.store = s
 }
 
-func (w *world) engine() *engine.Engine { return engine.New(w.graph, w.store, engine.Options{}) }
+func (w *world) engine() *engine.Engine {
+	return engine.New(w.graph, w.store, engine.Options{MaxConcurrency: w.limit})
+}
 
 // revive is another process, after the first one has died. Its lock is gone
 // with it, which is here to say that its file is; and it gives nothing back.
@@ -217,7 +221,7 @@ func (w *world) unlucky(t *engine.Task) bool {
 // thread gives the model of a thread; a new one has done nothing.
 func (w *world) thread(id string) *model {
 	if w.models[id] == nil {
-		m := &model{status: engine.Done, runs: map[string]int{}, did: map[string]int{}, fails: map[string]int{}}
+		m := &model{status: engine.Done, serial: w.limit == 1, runs: map[string]int{}, did: map[string]int{}, fails: map[string]int{}}
 		w.spec.each(func(n *nodeSpec) { m.fails[n.name] = n.fails })
 		w.models[id], w.bases[id] = m, map[int64]*place{}
 		w.runs[id], w.did[id], w.fails[id] = map[string]int{}, map[string]int{}, maps.Clone(m.fails)
