@@ -159,6 +159,12 @@ func (w *timeoutWatch) run(ctx context.Context) {
 			w.cancel(fmt.Errorf("%w after %s", ErrTimeout, w.limit.Run))
 			return
 		case <-idle:
+			select {
+			case <-w.alive: // it came in time, and is seen late
+				idle, stopIdle = w.clock.After(w.limit.Idle)
+				continue
+			default:
+			}
 			w.cancel(fmt.Errorf("%w: no sign of life for %s", ErrTimeout, w.limit.Idle))
 			return
 		case <-w.alive:

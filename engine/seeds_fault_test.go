@@ -351,3 +351,51 @@ func TestTimersSideBySideAllFire(t *testing.T) {
 	require.Equal(t, []any{"sleep0", "sleep1", "sleep2", "sleep3", "sleep4"}, turn.State["log"])
 	b.verify()
 }
+
+func TestASignOfLifeRestartsTheIdleTimeout(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	fake := clock.NewFake(noon)
+	d := b.chain("a")
+	d.Nodes["a"] = engine.Node{Timeout: &engine.Timeout{Idle: time.Minute}, Run: func(ctx context.Context, t *engine.Task) (engine.Output, error) {
+		for i := range 6 {
+			if err := fake.WaitForTimers(ctx, 1); err != nil {
+				return engine.Output{}, context.Cause(ctx)
+			}
+			if i%2 == 0 {
+				t.Alive()
+			} else {
+				t.Print("still here")
+			}
+			fake.Advance(50 * time.Second)
+		}
+		return engine.Set("log", "done"), nil
+	}}
+	turn, err := engine.New(b.compile(d), b.store, engine.Options{Clock: fake}).Start(t.Context(), "t", engine.Input{})
+	require.NoError(t, err)
+	require.Equal(t, []any{"done"}, turn.State["log"], "five minutes, and never one of silence")
+	b.verify()
+}
+
+func TestEventsTellHowLongATaskTook(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	fake := clock.NewFake(noon)
+	d := b.chain("a", "b")
+	takes := func(d time.Duration, err error) engine.Node {
+		return engine.Node{Run: func(context.Context, *engine.Task) (engine.Output, error) {
+			fake.Advance(d)
+			return engine.Output{}, err
+		}}
+	}
+	d.Nodes["a"], d.Nodes["b"] = takes(time.Hour, nil), takes(time.Minute, errors.New("no luck"))
+	took := map[engine.EventType]time.Duration{}
+	e := engine.New(b.compile(d), b.store, engine.Options{Clock: fake, Events: func(ev engine.Event) {
+		if ev.Elapsed > 0 {
+			took[ev.Type] = ev.Elapsed
+		}
+	}})
+	_, err := e.Start(t.Context(), "t", engine.Input{})
+	require.ErrorContains(t, err, "no luck")
+	require.Equal(t, map[engine.EventType]time.Duration{engine.EventTaskFinished: time.Hour, engine.EventTaskFailed: time.Minute}, took)
+}
