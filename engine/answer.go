@@ -483,7 +483,7 @@ func (r *run) cancelRunning(ctx context.Context, by By) (*Turn, error) {
 			return nil, errAgain{ErrConflict} // nobody is left to obey: end the turn ourselves
 		}
 		if _, err := r.log.Wait(ctx); err != nil {
-			return r.result(), fmt.Errorf("cancel thread %s: the request is stored, and %s has not obeyed yet: %w", r.thread.ID, (&BusyError{Thread: r.thread.ID, Owner: *owner}).Error(), err)
+			return r.result(), fmt.Errorf("cancel thread %s: the request is stored, and was not obeyed yet (%w): %s", r.thread.ID, err, (&BusyError{Thread: r.thread.ID, Owner: *owner}).Error())
 		}
 	}
 }

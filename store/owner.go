@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -72,6 +73,10 @@ func (o *owner) ensure() error {
 		// If the process dies after this line, a file without a lock stays
 		// behind; no thread names it, and doctor removes it.
 		if err := os.WriteFile(path, append(text, '\n'), 0o600); err != nil {
+			_ = os.Remove(path) // what was written of it helps nobody
+			if errors.Is(err, syscall.ENOSPC) {
+				return &FileError{Path: path, Kind: ErrFull, Cause: err, Advice: "nothing was stored; make room and try again"}
+			}
 			return &FileError{Path: path, Kind: ErrAccess, Cause: err,
 				Advice: "a process that moves threads keeps a lock file beside the database, so the folder must be writable"}
 		}
