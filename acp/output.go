@@ -34,6 +34,16 @@ func (o *outputs) step(e *engine.Entry) {
 	}
 }
 
+// cutShort reports whether the newest message is an answer that was cut. One of an
+// earlier turn was told with that turn.
+func (o *outputs) cutShort() bool {
+	if len(o.messages) == 0 {
+		return false
+	}
+	last, _ := o.messages[len(o.messages)-1].(map[string]any)
+	return last["role"] == "assistant" && last["stop_reason"] == string(StopMaxTokens)
+}
+
 // of gives the output of a turn that ended with this state.
 func (o *outputs) of(thread string, turn int64, status engine.Status, state map[string]any) TurnOutput {
 	out := TurnOutput{Thread: thread, Turn: turn, Status: status, Values: engine.Values{}, Messages: o.messages}

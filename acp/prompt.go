@@ -268,7 +268,7 @@ func (p *prompt) outcome(turn *engine.Turn, err error) (StopReason, error) {
 		if err := p.s.story.conclude(turn.Head, turn.Status, turn.State); err != nil {
 			return "", Internal(err)
 		}
-		if cutShort(turn.State) {
+		if p.s.story.cutShort() {
 			return StopMaxTokens, nil
 		}
 		return StopEndTurn, nil
@@ -306,16 +306,6 @@ func modelStopped(failed *engine.TurnError) StopReason {
 		return StopRefusal
 	}
 	return ""
-}
-
-// cutShort reports whether the conversation ends with an answer that was cut.
-func cutShort(state engine.State) bool {
-	messages, _ := state[messagesChannel].([]any)
-	if len(messages) == 0 {
-		return false
-	}
-	last, _ := messages[len(messages)-1].(map[string]any)
-	return last["role"] == "assistant" && last["stop_reason"] == string(StopMaxTokens)
 }
 
 // leftOpen ends a prompt whose turn stays paused: with the reason, and with what

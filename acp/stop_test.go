@@ -34,3 +34,24 @@ func TestAModelThatStoppedIsTheReasonOfThePrompt(t *testing.T) {
 	c := newDesk(t, acp.Adapter{}, g).client(nil)
 	require.Equal(t, "max_tokens", c.Says(c.NewSession(), "go"))
 }
+
+// A turn that adds no message does not tell again how an earlier one ended.
+func TestACutAnswerIsToldOnceInTheReason(t *testing.T) {
+	t.Parallel()
+	answer := map[string]any{"role": "assistant", "content": "Half an ans", "stop_reason": "max_tokens"}
+	g := engine.MustCompile(engine.Definition{
+		Name: "cut", Channels: map[string]engine.Channel{"prompt": {}, "messages": {Reducer: engine.Messages}},
+		Nodes: map[string]engine.Node{"model": {Run: func(_ context.Context, t *engine.Task) (engine.Output, error) {
+			if t.Get("prompt") == "be quiet" {
+				return engine.Output{}, nil
+			}
+			return engine.Set("messages", answer), nil
+		}}},
+		Edges: []engine.Edge{{From: engine.Start, To: "model"}},
+	})
+	c := newDesk(t, acp.Adapter{}, g).client(nil)
+	s := c.NewSession()
+	require.Equal(t, "max_tokens", c.Says(s, "go"))
+	require.Equal(t, "end_turn", c.Says(s, "be quiet"))
+	require.Equal(t, "max_tokens", c.Says(s, "go"))
+}

@@ -180,3 +180,10 @@ func (s *story) showPlan() {
 		s.say(u)
 	}
 }
+
+// cutShort reports whether the turn ended with an answer that was cut.
+func (s *story) cutShort() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wrote.cutShort()
+}
