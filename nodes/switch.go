@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/holdfast-agent/holdfast/engine"
@@ -53,13 +54,16 @@ func newSwitch(c *Config) engine.Node {
 	match := "first"
 	c.Literal("match", &match)
 	var parts []string
+	var whens []*program
 	for _, item := range cases.items {
 		when := item.get("when")
 		text, ok := c.expressionText(when)
 		if ok {
 			asWritten := *when
 			asWritten.raw = text
-			ok = c.d.expression(&asWritten, span{text: text}, inCondition) != nil
+			p := c.d.expression(&asWritten, span{text: text}, inCondition)
+			whens = append(whens, p)
+			ok = p != nil
 		}
 		to := edge("to", item.get("to"))
 		if ok {
@@ -77,6 +81,7 @@ func newSwitch(c *Config) engine.Node {
 		at := *cases
 		at.raw = e.Condition
 		c.d.condition(&at, &e)
+		e.Route = naming(e.Route, c.name, whens)
 		for key := range e.Routes {
 			e.Labels = append(e.Labels, key)
 		}
@@ -90,3 +95,25 @@ func newSwitch(c *Config) engine.Node {
 
 // nothing is what a node resolves that does nothing.
 func nothing(*engine.Task) (any, error) { return nil, nil }
+
+// naming makes a failure of all cases together one of the case where it lies, as
+// it stands in the file.
+func naming(route func(engine.State) ([]string, error), node string, whens []*program) func(engine.State) ([]string, error) {
+	return func(s engine.State) ([]string, error) {
+		keys, err := route(s)
+		if err == nil {
+			return keys, nil
+		}
+		for i, when := range whens {
+			switch v, failed := when.run(s, nil); v.(type) {
+			case bool:
+			default:
+				if failed == nil {
+					failed = fmt.Errorf("%s gives %s, which is neither true nor false", when.source, preview(v, 120))
+				}
+				return nil, fmt.Errorf("case %d of node %s: %w", i+1, node, failed)
+			}
+		}
+		return nil, err
+	}
+}
