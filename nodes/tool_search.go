@@ -135,8 +135,11 @@ func (c *toolCall) walk(ctx context.Context, visit func(name string, in fs.FS, i
 			return errEnough
 		}
 		switch {
-		case err != nil && inner == filepath.ToSlash(place.Name):
-			return err // what was asked for
+		case err != nil && inner == filepath.ToSlash(place.Name): // what was asked for
+			if inner := new(fs.PathError); errors.As(err, &inner) {
+				err = inner.Err // its path is relative to the root
+			}
+			return fmt.Errorf("%s: %w", c.short(place), err)
 		case err != nil:
 			return fs.SkipDir
 		case entry.IsDir() && slices.Contains(skipped, entry.Name()):

@@ -155,7 +155,7 @@ func TestACallThatIsWrongIsAnswered(t *testing.T) {
 		`there is no tool "rm_file"; there are edit_file, exec`, "not valid JSON", "must be a JSON object, not list",
 		"path", "mode", `has ".."`, "outside of the folders", "link", "link", "out",
 		`has ".."`, "empty", "2 times", "does not stand in the file", "there is no such file",
-		"holds that already", "no text", "pattern", "nowhere", "path",
+		"holds that already", "no text", "pattern", "error: nowhere: no such file", "path",
 	} {
 		got := a.results()[i]
 		require.True(t, strings.HasPrefix(got, "error: "), "%d: %s", i, got)
