@@ -228,8 +228,23 @@ func (c *Config) make(typ *Type) (node engine.Node) {
 	}
 	if node.Resolve == nil && node.Run != nil {
 		node.Resolve = c.resolve(typ, own)
+		if typ.speaks {
+			node.Resolve = c.atGate(node.Resolve)
+		}
 	}
 	return node
+}
+
+// atGate gives what a node resolves to whoever stands at a gate in front of it, and
+// to nobody else.
+func (c *Config) atGate(resolve func(*engine.Task) (any, error)) func(*engine.Task) (any, error) {
+	d, name := c.d, c.name
+	return func(t *engine.Task) (any, error) {
+		if !slices.ContainsFunc(d.def.InterruptBefore, func(g engine.Gate) bool { return g.Node == name }) {
+			return nil, nil
+		}
+		return resolve(t)
+	}
 }
 
 // own is the configuration as it stands in the file: the keys of the type. Keys

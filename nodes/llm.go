@@ -24,6 +24,7 @@ func llmType() Type {
 		Doc:    "Calls a language model and appends its answer to the conversation, a channel of messages in the shape of OpenAI's chat completions. The answer is shown as it comes. A call is made once: its answer is stored before anything else happens, so that neither a crash nor a failure behind it pays twice. A refusal ends the turn; so does a budget that is spent.",
 		Schema: schema([]any{"model"}, properties),
 		New:    newLLM,
+		speaks: true,
 	}
 }
 

@@ -31,7 +31,10 @@ type Type struct {
 	// careful types of this package check their configuration themselves, in
 	// better words than a schema has.
 	careful bool
-	checks  *jsonschema.Schema
+	// speaks: its tasks show what they do, so that a client need not be shown a
+	// call with the configuration and the result again.
+	speaks bool
+	checks *jsonschema.Schema
 }
 
 // keys are the keys of the configuration.
