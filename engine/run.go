@@ -73,7 +73,9 @@ func (e *Engine) newRun(log Log) *run {
 // read takes over what the log's view says.
 func (r *run) read() {
 	v := r.log.View()
-	r.thread, r.results, r.signals, r.seq = v.Thread, v.Results, v.Signals, v.Thread.Head
+	r.thread, r.seq = v.Thread, v.Thread.Head
+	// Copies: the log appends to its own lists while tasks append to these.
+	r.results, r.signals = slices.Clone(v.Results), slices.Clone(v.Signals)
 	r.standAt(v)
 	r.sizes = nil
 	r.state, r.outside, r.limit = v.State, v.OutsideStep, v.MaxSteps
