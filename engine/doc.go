@@ -21,8 +21,8 @@
 // and choose where to go (Output.GoTo). What a definition can say of it: gates
 // in front of and behind it (Gate), joins (Barrier), loops and choices
 // (ConditionalEdge), graphs as nodes (Subgraph), retries, timeouts and error
-// handlers (Node). What can be done with a thread: see Engine. Each idea has an
-// example.
+// handlers (Node). What can be done with a thread: see Engine. The examples show
+// most of it.
 //
 // Rules that hold here:
 //
