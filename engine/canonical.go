@@ -116,6 +116,9 @@ func (n *node) canonical(g *Graph) (map[string]any, error) {
 			out["output_map"] = sub.Output
 		}
 	}
+	if called := n.canonicalCalls(); len(called) > 0 {
+		out["x-calls"] = called
+	}
 	if n.Retry != g.retry {
 		out["retry_policy"] = n.Retry.canonical()
 	}
@@ -145,6 +148,19 @@ func (n *node) canonical(g *Graph) (map[string]any, error) {
 		out["barrier"] = barrier
 	}
 	return out, nil
+}
+
+// canonicalCalls are the graphs that a node calls, by fingerprint: a file has
+// their definitions where its node type wants them. Nodes of the graph itself
+// are written anyway.
+func (n *node) canonicalCalls() map[string]any {
+	out := map[string]any{}
+	for name, g := range n.Calls {
+		if g != nil {
+			out[name] = g.fingerprint
+		}
+	}
+	return out
 }
 
 func (e *ConditionalEdge) canonical() map[string]any {

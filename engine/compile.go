@@ -38,6 +38,8 @@ type node struct {
 	name  string
 	plain []string // targets of its plain edges, sorted; may hold End
 	route *ConditionalEdge
+	// called are the Calls, with a graph for each.
+	called map[string]*Graph
 }
 
 type channel struct {
@@ -135,6 +137,7 @@ func Compile(d Definition) (*Graph, error) {
 	c.compileGates("interrupt_before", d.InterruptBefore, c.g.before)
 	c.compileGates("interrupt_after", d.InterruptAfter, c.g.after)
 	c.compileCommands()
+	c.checkCalls()
 	c.checkReach()
 	c.checkEffects()
 	c.g.warnings = append(slices.Clone(d.Warnings), c.g.warnings...)
@@ -158,6 +161,9 @@ func Compile(d Definition) (*Graph, error) {
 	}
 	sum := sha256.Sum256(canonical)
 	c.g.canonical, c.g.fingerprint = canonical, hex.EncodeToString(sum[:])
+	if err := c.g.readyCalls(); err != nil {
+		return nil, err
+	}
 	return c.g, nil
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -39,7 +40,12 @@ func (c *compiler) checkReach() {
 	for _, e := range c.assumed {
 		forward[e.From] = append(slices.Clone(forward[e.From]), e.To)
 	}
-	reached := reach(Start, forward)
+	// A node that is called leads nowhere then, so a call is no way to the end.
+	leads := maps.Clone(forward)
+	for name, n := range c.g.nodes {
+		leads[name] = append(slices.Clone(leads[name]), n.calledNodes()...)
+	}
+	reached := reach(Start, leads)
 	backward := map[string][]string{}
 	for from, targets := range forward {
 		for _, to := range targets {

@@ -105,6 +105,10 @@ type Node struct {
 	OnCrash OnCrash // of the node as a whole; empty: CrashRetry
 	// Subgraph makes the node run a graph of its own, instead of Run.
 	Subgraph *Subgraph
+	// Calls are the graphs that the node may run inside of its task (Task.Call), by
+	// the names that it has for them. They are part of the fingerprint. Nil is the
+	// node of this graph that is called so, alone: see Graph.NodeGraph.
+	Calls map[string]*Graph
 	// Barrier makes the node a join.
 	Barrier *Barrier
 	// Retry runs a node again that failed, if its OnCrash is CrashRetry; nil is

@@ -51,16 +51,7 @@ func (t *Task) effect(ctx context.Context, key string, policy OnCrash, describe 
 		defer t.mu.Unlock()
 		return nil, t.tooLate()
 	}
-	if t.keys == nil {
-		t.keys = map[string]int{}
-	}
-	// The name that a repeated key gets is taken like any other: a node may
-	// have chosen it too.
-	t.keys[key]++
-	for n := t.keys[key]; n > 1; n = t.keys[key] {
-		key += "#" + strconv.Itoa(n)
-		t.keys[key]++
-	}
+	key = t.ownKey(key)
 	for _, r := range t.results {
 		if r.Kind == ResultEffect && r.Key == key {
 			t.mu.Unlock()
@@ -100,6 +91,22 @@ func (t *Task) effect(ctx context.Context, key string, policy OnCrash, describe 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return raw, t.put(ctx, ResultEffect, key, raw)
+}
+
+// ownKey tells a key that is used again apart from the earlier ones of this pass.
+// The caller holds t.mu.
+func (t *Task) ownKey(key string) string {
+	if t.keys == nil {
+		t.keys = map[string]int{}
+	}
+	// The name that a repeated key gets is taken like any other: a node may
+	// have chosen it too.
+	t.keys[key]++
+	for n := t.keys[key]; n > 1; n = t.keys[key] {
+		key += "#" + strconv.Itoa(n)
+		t.keys[key]++
+	}
+	return key
 }
 
 // guards reports whether an intent is stored before the work.

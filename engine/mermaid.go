@@ -34,6 +34,7 @@ func (g *Graph) picture() *picture {
 	for _, name := range g.Nodes() {
 		m.node(name)
 		m.sends(name)
+		m.calls(name)
 	}
 	return m
 }
@@ -100,6 +101,18 @@ func (m *picture) node(name string) {
 func (m *picture) sends(name string) {
 	for _, to := range slices.Sorted(slices.Values(m.g.nodes[name].Sends)) {
 		m.line("  %s -.->|%s| %s", m.ids[name], mermaidText("for each"), m.into(to))
+	}
+}
+
+// calls draws what a node runs inside of itself.
+func (m *picture) calls(name string) {
+	n, from := m.g.nodes[name], m.ids[name]
+	for i, call := range sortedKeys(n.Calls) {
+		if g := n.Calls[call]; g != nil {
+			m.line("  %s -.->|%s| %sc%d[[%s]]", from, mermaidText("calls"), from, i+1, mermaidText(call, "graph "+g.name))
+		} else {
+			m.line("  %s -.->|%s| %s", from, mermaidText("calls"), m.into(call))
+		}
 	}
 }
 

@@ -88,7 +88,7 @@ func (r *run) runTask(o *outcome) {
 	case failure != nil:
 		err = failure
 	case question != nil:
-		o.questions = r.own([]*interrupt.Question{question})
+		o.questions = append(r.own([]*interrupt.Question{question}), t.inner...)
 		return
 	case len(t.inner) > 0:
 		o.questions = t.inner
@@ -99,6 +99,9 @@ func (r *run) runTask(o *outcome) {
 			return
 		}
 	case err == nil:
+		t.mu.Lock()
+		t.used = t.spent()
+		t.mu.Unlock()
 		err = o.check(r.graph, output)
 	}
 	o.refused = t.refused

@@ -153,7 +153,7 @@ func (t *Task) Use(u Usage) {
 		return
 	}
 	t.used = t.used.plus(u)
-	total := t.run.usage().plus(t.used)
+	total := t.run.usage().plus(t.spent())
 	t.mu.Unlock()
 	t.run.emit(Event{Type: EventUsage, Task: t.id, Node: t.node.name, Usage: &total})
 }
@@ -163,7 +163,7 @@ func (t *Task) Use(u Usage) {
 func (t *Task) Usage() Usage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.run.usage().plus(t.used)
+	return t.run.usage().plus(t.spent())
 }
 
 // usage is what the turn has used before the step that is ready. A subgraph

@@ -79,51 +79,78 @@ func namespace(parent, task string, base int64) string {
 // runSubgraph runs the child's steps until it ends or asks. A visit that was
 // interrupted goes on where its own entries say.
 func (r *run) runSubgraph(ctx context.Context, t *Task) (Output, error) {
-	child, err := r.child(ctx, t)
+	sub := t.node.Subgraph
+	child, err := r.visit(ctx, sub.Graph, namespace(r.ns, t.id, t.base), func(c *run) ([]Op, error) {
+		return c.given(sub, t), nil
+	})
 	if err != nil {
 		return Output{}, err
 	}
+	end, err := child.toEnd(t, "subgraph "+t.node.name)
+	if err != nil {
+		return Output{}, err
+	}
+	output := child.exports(t)
+	output.Goto, t.refused = end.left, end.refused
+	return output, nil
+}
+
+// visitEnd is how a visit ended: it left for nodes of the parent, a gate inside
+// was rejected and nothing was left to run, or neither.
+type visitEnd struct {
+	left    []string
+	refused string
+}
+
+// toEnd runs the steps of a visit until it ends. If it asks, what it asks is the
+// task's and the error errAsked.
+func (c *run) toEnd(t *Task, what string) (end visitEnd, err error) {
 	for {
-		if err := context.Cause(child.ctx); err != nil {
-			return Output{}, err
+		if err := context.Cause(c.ctx); err != nil {
+			return end, err
 		}
-		if to := child.base().Payload.Left; to != nil {
-			output := child.exports(t)
-			output.Goto = to
-			return output, nil
+		if to := c.base().Payload.Left; to != nil {
+			return visitEnd{left: to}, nil
 		}
-		p := child.plan(child.base(), child.asked())
+		p := c.plan(c.base(), c.asked())
 		switch {
 		case p.err != nil:
-			return Output{}, fmt.Errorf("%s: %w", p.task, p.err)
+			return end, fmt.Errorf("%s: %w", p.task, p.err)
 		case len(p.ask) > 0:
-			t.inner = child.own(p.ask)
-			return Output{}, errAsked
-		case len(p.tasks) == 0 && (p.refused || child.graph.rejectedBranch(p.frontier)):
-			t.refused = or(p.why, child.graph.starved(p.arrivals))
-			return child.exports(t), nil
+			t.asksInside(c.own(p.ask))
+			return end, errAsked
+		case len(p.tasks) == 0 && (p.refused || c.graph.rejectedBranch(p.frontier)):
+			return visitEnd{refused: or(p.why, c.graph.starved(p.arrivals))}, nil
 		case len(p.tasks) == 0 && len(p.arrivals) > 0:
-			return Output{}, fmt.Errorf("nothing is left to run, but %s", child.graph.starved(p.arrivals))
+			return end, fmt.Errorf("nothing is left to run, but %s", c.graph.starved(p.arrivals))
 		case len(p.tasks) == 0:
-			return child.exports(t), nil
-		case child.head.Step-child.outside >= int64(child.limit):
-			return Output{}, fmt.Errorf("%w: %d steps in subgraph %s since the last event from outside", ErrStepLimit, child.limit, t.node.name)
+			return end, nil
+		case c.head.Step-c.outside >= int64(c.limit):
+			return end, fmt.Errorf("%w: %d steps in %s since the last event from outside", ErrStepLimit, c.limit, what)
 		}
-		if err := child.childStep(p, t); err != nil {
-			return Output{}, err
+		if err := c.childStep(p, t); err != nil {
+			return end, err
 		}
 	}
 }
 
-// child opens the run of a visit: a new one, or the one that its entries tell.
-func (r *run) child(ctx context.Context, t *Task) (*run, error) {
-	sub := t.node.Subgraph
+// asksInside adds questions of a graph that the task runs. A task that calls
+// several may have them of all.
+func (t *Task) asksInside(questions []pending) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.inner = append(t.inner, questions...)
+}
+
+// visit opens the run of a graph inside of this one: a new one, which begins
+// with these operations, or the one that its entries tell.
+func (r *run) visit(ctx context.Context, g *Graph, ns string, begin func(c *run) ([]Op, error)) (*run, error) {
 	if deepest := r.root.graph.limits.Depth; r.depth+1 > deepest {
 		return nil, fmt.Errorf("subgraphs are nested deeper than %d: nest less, or raise limits.depth of graph %s", deepest, r.root.graph.name)
 	}
 	c := &run{
-		e: r.e, log: r.log, graph: sub.Graph, thread: r.thread, root: r.root, depth: r.depth + 1,
-		ns: namespace(r.ns, t.id, t.base), state: map[string]any{}, limit: r.limit, ctx: ctx, kill: r.kill,
+		e: r.e, log: r.log, graph: g, thread: r.thread, root: r.root, depth: r.depth + 1,
+		ns: ns, state: map[string]any{}, limit: r.limit, ctx: ctx, kill: r.kill,
 		before: r.usage(),
 	}
 	r.root.mu.Lock()
@@ -132,10 +159,24 @@ func (r *run) child(ctx context.Context, t *Task) (*run, error) {
 	if len(known) > 0 {
 		return c, c.recall(known)
 	}
-	input, _ := sub.channels(r.graph)
-	for name, ch := range sub.Graph.channels {
+	for name, ch := range g.channels {
 		c.state[name] = ch.initial
 	}
+	ops, err := begin(c)
+	if err != nil {
+		return nil, err
+	}
+	entry := &Entry{
+		Kind: KindInput, Status: Running, Next: g.entries,
+		Payload: Payload{Ops: g.stored(ops)},
+	}
+	return c, c.commit(LeaseMoving, []*Entry{entry}, nil, Commit{})
+}
+
+// given are the operations that a subgraph begins with: its initial values, and
+// over them what its parent gives.
+func (c *run) given(sub *Subgraph, t *Task) []Op {
+	input, _ := sub.channels(t.run.graph)
 	var ops []Op
 	for _, name := range sub.Graph.Channels() {
 		ops = append(ops, Op{Channel: name, Op: OpSet, Value: c.state[name]})
@@ -147,11 +188,7 @@ func (r *run) child(ctx context.Context, t *Task) (*run, error) {
 			c.state[inner] = v
 		}
 	}
-	entry := &Entry{
-		Kind: KindInput, Status: Running, Next: sub.Graph.entries,
-		Payload: Payload{Ops: sub.Graph.stored(ops)},
-	}
-	return c, c.commit(LeaseMoving, []*Entry{entry}, nil, Commit{})
+	return ops
 }
 
 // clipped is a value whose list has no room behind it: what is appended here
@@ -218,7 +255,7 @@ func (c *run) childStep(p plan, t *Task) error {
 		}
 		return ofCode(strings.Join(parts, "; and "), codeOf(s.failed[0].err))
 	}
-	t.inner = s.questions
+	t.asksInside(s.questions)
 	return errAsked
 }
 

@@ -30,6 +30,9 @@ func (g *Graph) NodeGraph(node string) (*Graph, error) {
 			return out, err
 		}
 	}
+	if len(n.calledNodes()) > 0 {
+		return nil, fmt.Errorf("node %s calls nodes of its graph, which are not there when it is alone (%w)", node, ErrInvalid)
+	}
 	if sub := alone.Subgraph; sub != nil && sub.Input == nil && sub.Output == nil {
 		alone.Effects = nil // it shares channels by name
 	}
@@ -55,20 +58,29 @@ func (g *Graph) NodeGraph(node string) (*Graph, error) {
 
 // InputSchema is a JSON Schema of an input for these channels (none: all), so
 // that a model can call the graph as a tool. What a channel may hold follows
-// from its reducer, or from its initial value.
+// from its reducer, or from its initial value; one that is asked for by name and
+// begins as null is required.
 func (g *Graph) InputSchema(channels ...string) (map[string]any, error) {
-	if len(channels) == 0 {
+	asked := len(channels) > 0
+	if !asked {
 		channels = g.Channels()
 	}
-	properties := map[string]any{}
+	properties, required := map[string]any{}, []any{}
 	for _, name := range channels {
 		ch := g.channels[name]
 		if ch == nil {
 			return nil, g.unknownChannel(name)
 		}
 		properties[name] = ch.schema()
+		if asked && ch.initial == nil {
+			required = append(required, name)
+		}
 	}
-	return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}, nil
+	schema := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	return schema, nil
 }
 
 func (c *channel) schema() map[string]any {
@@ -246,7 +258,7 @@ func (o *ToolOutcome) run(ctx context.Context, t *Task, run func(context.Context
 			}
 		}()
 		result, err := run(ctx, o.Call)
-		if err != nil && (ctx.Err() != nil || errors.Is(err, ErrInDoubt)) {
+		if err != nil && (ctx.Err() != nil || noAnswer(err)) {
 			return nil, err
 		}
 		if err != nil {
@@ -271,6 +283,17 @@ func (o *ToolOutcome) run(ctx context.Context, t *Task, run func(context.Context
 		}
 	}
 	return nil
+}
+
+// noAnswer reports whether an error of a call is no answer for a model: the call
+// is not over, or the turn is.
+func noAnswer(err error) bool {
+	for _, kind := range []error{ErrInDoubt, errAsked, ErrStepLimit, ErrBudget} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return errors.As(err, new(storeError))
 }
 
 func decideTool(ctx context.Context, t *Task, call ToolCall, gates []ToolGate) (ToolOutcome, error) {

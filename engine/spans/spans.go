@@ -12,6 +12,7 @@ package spans
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -78,7 +79,7 @@ func (r *Recorder) Send(ev engine.Event) {
 			return // another attempt
 		}
 		parent := t.ctx
-		if above, ok := t.tasks[ev.Namespace]; ok {
+		if above, ok := t.above(ev.Namespace); ok {
 			parent = above.ctx
 		}
 		ctx, span := r.tracer.Start(parent, "task "+ev.Node, at, trace.WithAttributes(
@@ -116,6 +117,18 @@ func (r *Recorder) begin(ctx context.Context, ev engine.Event) {
 	ctx, span := r.tracer.Start(ctx, "turn", trace.WithTimestamp(ev.At), trace.WithAttributes(
 		attribute.String("holdfast.thread", ev.Thread), attribute.Int64("holdfast.turn", ev.Turn)))
 	r.turns[ev.Thread] = &turn{ctx: ctx, span: span, tasks: map[string]task{}}
+}
+
+// above is the task that runs the graph of a namespace. One that was called has
+// the name of the call behind that of its task.
+func (t *turn) above(ns string) (task, bool) {
+	for ns != "" {
+		if above, ok := t.tasks[ns]; ok {
+			return above, true
+		}
+		ns = ns[:max(strings.LastIndexByte(ns, '/'), 0)]
+	}
+	return task{}, false
 }
 
 // end ends what is open of a turn: tasks that paused, or were killed, tell
