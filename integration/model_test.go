@@ -138,3 +138,66 @@ func TestTheResearchFansOutJoinsAndIsReviewed(t *testing.T) {
 	require.Equal(t, "The long report.\n", r.stdout)
 	require.Len(t, s.Requests(), 1+3+2+2)
 }
+
+// Two graphs that a model called in one batch: each runs a command and then asks.
+// Wherever a process dies, what is stored is not done again, and each answer goes
+// to the graph that asked.
+const callsTwo = `schema_version: 1
+channels: {messages: {reducer: messages}}
+nodes:
+  model: {type: llm, model: m, base_url: %q, tools: hands}
+  hands:
+    type: tools
+    approve: never
+    tools:
+      - name: ask_expert
+        description: asks
+        input: [question]
+        output: [answer]
+        definition:
+          channels: {question: {}, log: {reducer: append}, answer: {}}
+          nodes:
+            note: {type: exec, command: "echo ${{ question }} >> ran", output: log, on_crash: retry}
+            ask: {type: ask, message: "${{ question }}?", output: answer}
+          edges: [{from: __start__, to: note}, {from: note, to: ask}]
+edges: [{from: __start__, to: model}, {from: hands, to: model}]
+conditional_edges: [{from: model, condition: has_tool_calls, routes: {true: hands, false: __end__}}]
+`
+
+func TestAGraphThatAModelCalledSurvivesKill9AtEveryCommit(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"store.commit.before", "store.commit.after"} {
+		for n := 2; ; n++ {
+			h := newHarness(t)
+			s := modeltest.Func(t, func(r modeltest.Request) modeltest.Reply {
+				if r.Last()["role"] == "tool" {
+					return modeltest.Text(fmt.Sprint(r.Messages()[2]["content"], r.Messages()[3]["content"]))
+				}
+				return modeltest.Reply{Calls: []modeltest.Call{
+					{ID: "1", Name: "ask_expert", Arguments: `{"question":"red"}`}, {ID: "2", Name: "ask_expert", Arguments: `{"question":"blue"}`},
+				}}
+			})
+			graph := h.write("agent.yaml", fmt.Sprintf(callsTwo, s.URL))
+			r := h.command("run", graph, "--thread", "t", "--input", "Hi").at(point, fmt.Sprintf("%d*kill", n)).run()
+			killed := r.killed()
+			if killed {
+				r = h.run("resume", "t")
+			}
+			for i := 0; r.code == 3; i++ {
+				require.Less(t, i, 2, "%s, hit %d: a question is asked again: %s", point, n, r.stdout)
+				q := h.inbox()[0]
+				color := strings.TrimSuffix(q.Message, "?")
+				r = h.run("answer", q.CheckpointID, "--value", `"`+color+`"`)
+			}
+			r.exits(0).says(`{"answer":"red"}{"answer":"blue"}`)
+			for _, color := range []string{"red", "blue"} {
+				ran := strings.Count(fileText(t, filepath.Join(h.dir, "ran")), color+"\n")
+				require.True(t, ran == 1 || killed && ran == 2, "%s, hit %d: %s ran %d times", point, n, color, ran)
+			}
+			h.verify()
+			if !killed {
+				break
+			}
+		}
+	}
+}

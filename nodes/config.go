@@ -215,7 +215,11 @@ func (c *Config) make(typ *Type) (node engine.Node) {
 		}
 	}()
 	node = typ.New(c)
-	maps.Copy(c.config, own)
+	for key, v := range own {
+		if _, made := c.config[key]; !made {
+			c.config[key] = v
+		}
+	}
 	for _, key := range c.moved {
 		delete(c.config, key)
 	}

@@ -162,6 +162,18 @@ func TestTheExampleOfEveryTypeDoesWhatItSays(t *testing.T) {
 		calls("exec", `{"command":"date"}`, "write_file", `{"path":"notes/a","content":"x"}`, "write_file", `{"path":"b","content":"x"}`), modeltest.Text("done"))
 	sent := s.Requests()[1].Messages()
 	require.Equal(t, "error: denied: only notes/ may be written", sent[len(sent)-1]["content"])
+	s = modeltest.New(t, calls("add_tax", `{"net":10}`, "ask_expert", `{"question":"Is it dear?"}`), modeltest.Text("done"))
+	desk := strings.ReplaceAll(fenced(section(graphFilesDoc(t), "`tools`"), "yaml graph")[1], "http://localhost:11434/v1", s.URL)
+	g := mustLoad(t, desk)
+	require.Empty(t, g.Warnings())
+	e := engine.New(g, openStore(t), engine.Options{})
+	turn, err := e.Start(t.Context(), "t", engine.Input{Values: user("What is it with tax?")})
+	require.NoError(t, err)
+	require.Equal(t, "Is it dear?", turn.Questions[0].Payload.Message)
+	_, err = e.Resume(t.Context(), "t", interrupt.Answer{Value: "no"})
+	require.NoError(t, err)
+	sent = s.Requests()[1].Messages()
+	require.Equal(t, []any{`{"gross":12}`, `{"answer":"no"}`}, []any{sent[len(sent)-2]["content"], sent[len(sent)-1]["content"]})
 
 	for _, typ := range Types() {
 		require.True(t, ran[typ.Name], "the example of %s is not run", typ.Name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -139,6 +140,12 @@ func (d *decoder) compile(t *tree) *engine.Graph {
 		}
 	}
 	if len(d.problems) > 0 || err != nil {
+		return nil
+	}
+	for _, node := range slices.Sorted(maps.Keys(d.toolsets)) {
+		d.toolsets[node].describe(d, g)
+	}
+	if len(d.problems) > 0 {
 		return nil
 	}
 	return g

@@ -176,15 +176,14 @@ func (t *Type) nodeSchema() map[string]any {
 	properties["type"] = map[string]any{"const": t.Name, "description": t.Doc}
 	properties["retry_policy"] = map[string]any{"$ref": "#/$defs/retry_policy", "description": "how a failed attempt of this node is tried again, instead of the graph's policy"}
 	if t.Name == "subgraph" {
-		definition := maps.Clone(properties["definition"].(map[string]any))
-		delete(definition, "type")
-		definition["anyOf"] = []any{map[string]any{"type": "string"}, map[string]any{"$ref": "#"}}
-		properties["definition"] = definition
 		properties["on_crash"] = enumSchema("a subgraph goes on where it was", "retry")
+	}
+	for key, property := range properties {
+		properties[key] = withGraphs(property)
 	}
 	if !t.careful {
 		for key, property := range t.properties() {
-			properties[key] = orTemplate(property)
+			properties[key] = orTemplate(withGraphs(property))
 		}
 	}
 	// A key with nothing behind it is absent.
@@ -197,6 +196,29 @@ func (t *Type) nodeSchema() map[string]any {
 	out["required"] = append([]any{"type"}, t.Schema["required"].([]any)...)
 	out["description"] = t.Doc
 	return out
+}
+
+// withGraphs says of a definition that it is like the whole file, which the
+// schema of a type, which stands alone, cannot.
+func withGraphs(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if describe(v) == describe(definitionSchema()) {
+			return map[string]any{"description": describe(v), "anyOf": []any{map[string]any{"type": "string"}, map[string]any{"$ref": "#"}}}
+		}
+		out := map[string]any{}
+		for key, inner := range v {
+			out[key] = withGraphs(inner)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = withGraphs(inner)
+		}
+		return out
+	}
+	return v
 }
 
 // orTemplate lets a text with ${{ }} stand wherever it will give a value that

@@ -21,12 +21,16 @@ func subgraphType() Type {
 		Name: "subgraph", Version: 1,
 		Doc: "Runs a graph of its own, with a state of its own, to its end. Without input_map and output_map channels of one name are shared both ways; with one of them only what the maps name is exchanged. Only what the subgraph writes comes back. A question inside pauses the whole turn.",
 		Schema: schema([]any{"definition"}, map[string]any{
-			"definition": map[string]any{"type": []any{"object", "string"}, "description": "the graph: written out, or the path of a graph file, relative to the folder of this one and inside the folder of the file that is loaded"},
+			"definition": definitionSchema(),
 			"input_map":  mapSchema("channel of this graph to channel of the subgraph, whose value it is at the start"),
 			"output_map": mapSchema("channel of the subgraph to channel of this graph, which gets what is written to it"),
 		}),
 		careful: true, New: buildSubgraph,
 	}
+}
+
+func definitionSchema() map[string]any {
+	return map[string]any{"type": []any{"object", "string"}, "description": "the graph: written out, or the path of a graph file, relative to the folder of this one and inside the folder of the file that is loaded"}
 }
 
 func buildSubgraph(b *Config) engine.Node {
@@ -38,22 +42,31 @@ func buildSubgraph(b *Config) engine.Node {
 	if t == nil {
 		return engine.Node{}
 	}
-	switch t.kind {
-	case objectKind:
-		sub.Graph = b.d.inline(t, b.name, b.d.outside(sub))
-	case textKind:
-		sub.Graph = b.d.include(t, b.d.outside(sub))
-	default:
-		b.d.wrong(t, "", "%s is a graph or the path of a graph file, not %s", b.what("definition"), t.what())
-	}
-	if sub.Graph == nil {
+	if sub.Graph = b.definition(t, b.name, b.what("definition"), b.d.outside(sub)); sub.Graph == nil {
 		return engine.Node{} // what is wrong with it is said
 	}
-	b.d.nested += len(sub.Graph.Canonical())
+	return engine.Node{Subgraph: sub}
+}
+
+// definition makes the graph that is written out, or in the file that is named;
+// nil if it is wrong.
+func (b *Config) definition(t *tree, name, what string, outside []string) (g *engine.Graph) {
+	switch t.kind {
+	case objectKind:
+		g = b.d.inline(t, name, outside)
+	case textKind:
+		g = b.d.include(t, outside)
+	default:
+		b.d.wrong(t, "", "%s is a graph or the path of a graph file, not %s", what, t.what())
+	}
+	if g == nil {
+		return nil
+	}
+	b.d.nested += len(g.Canonical())
 	if b.d.nested > MaxFile {
 		b.d.wrong(t, "", "with its subgraphs this graph has more than %d bytes", MaxFile)
 	}
-	return engine.Node{Subgraph: sub}
+	return g
 }
 
 // channelMap reads a map of channels; Compile checks their names.

@@ -21,8 +21,9 @@ func toolsType() Type {
 		Doc: "Runs the tool calls of the last message of the assistant and appends their results to the conversation, in the order of the calls. Which calls may run is decided for the whole batch before any of them runs. Each result is stored as it comes, so that no call is run twice; each call is shown, with its diff or its command. What goes wrong with a call (there is no such tool, its arguments do not fit, it is denied, it fails) is its answer, and the model goes on from there.",
 		Schema: schema([]any{"tools"}, map[string]any{
 			"tools": map[string]any{
-				"type": "array", "minItems": 1, "uniqueItems": true, "items": map[string]any{"type": "string", "minLength": 1},
-				"description": "what there is: " + joinNames(builtinNames()) + "; mcp for every tool of the session's MCP servers, or the name of one, SERVER__TOOL, in which * stands for anything",
+				"type": "array", "minItems": 1, "uniqueItems": true,
+				"items":       map[string]any{"anyOf": []any{map[string]any{"type": "string", "minLength": 1}, calledSchema()}},
+				"description": "what there is: " + joinNames(builtinNames()) + "; mcp for every tool of the session's MCP servers, or the name of one, SERVER__TOOL, in which * stands for anything; or an object that makes a tool of a graph, or of a node of this file",
 			},
 			"messages": textSchema("the channel with the conversation, whose reducer is messages or append; absent: messages"),
 			"approve": map[string]any{
@@ -44,6 +45,7 @@ type tool struct {
 	name, doc, kind string // kind as in engine.Call
 	schema          map[string]any
 	changes         bool // it changes something
+	beside          bool // it may run beside others all the same
 	checks          *jsonschema.Schema
 	onCrash         engine.OnCrash
 	// plan looks at what a call would do, before anybody is asked; nil: nothing
@@ -57,7 +59,8 @@ type toolset struct {
 	node      string
 	messages  string
 	own       map[string]*tool
-	patterns  []string // of names of MCP tools
+	called    []*calledTool // of own: graphs and nodes
+	patterns  []string      // of names of MCP tools
 	rules     map[string]rule
 	maxOutput int
 	timeout   time.Duration
@@ -76,9 +79,15 @@ func newTools(c *Config) engine.Node {
 		maxOutput: defaultToolBytes, timeout: defaultToolTime, clock: clock.Real,
 	}
 	builtin := builtinTools()
-	var names []string
-	c.Literal("tools", &names)
-	for _, name := range names {
+	calls := map[string]*engine.Graph{}
+	var config []any
+	for _, item := range c.take("tools").items {
+		if item.kind == objectKind {
+			config = append(config, s.call(c, item, calls))
+			continue
+		}
+		name := item.raw
+		config = append(config, name)
 		switch t := builtin[name]; {
 		case t != nil:
 			s.own[name] = t
@@ -86,7 +95,7 @@ func newTools(c *Config) engine.Node {
 			s.patterns = append(s.patterns, "*")
 		case strings.Contains(name, "__") || strings.Contains(name, "*"):
 			if _, err := path.Match(name, ""); err != nil {
-				c.Wrong("tools", "", "tools of node %s: %q is no pattern", c.Node(), name)
+				c.d.wrong(item, "", "tools of node %s: %q is no pattern", c.Node(), name)
 			}
 			s.patterns = append(s.patterns, name)
 		default:
@@ -95,9 +104,10 @@ func newTools(c *Config) engine.Node {
 			if suggestion == "" {
 				suggestion = "there are " + joinNames(known) + "; a tool of an MCP server is called SERVER__TOOL"
 			}
-			c.Wrong("tools", suggestion, "tools of node %s: there is no tool %q", c.Node(), name)
+			c.d.wrong(item, suggestion, "tools of node %s: there is no tool %q", c.Node(), name)
 		}
 	}
+	c.config["tools"] = config
 	s.approve(c)
 	c.Literal("max_output", &s.maxOutput)
 	if c.Has("timeout") {
@@ -107,7 +117,7 @@ func newTools(c *Config) engine.Node {
 		c.d.toolsets = map[string]*toolset{}
 	}
 	c.d.toolsets[c.Node()] = s
-	return engine.Node{Run: s.run, Resolve: s.gated(c.d)}
+	return engine.Node{Run: s.run, Resolve: s.gated(c.d), Calls: calls}
 }
 
 // gated gives the Resolve of the node: the calls, for whoever stands at a gate

@@ -38,7 +38,7 @@ func (b *batch) add(asked model.ToolCall, hosted map[string]engine.HostTool) eng
 		out.Args = asked.Function.Arguments
 		return out
 	}
-	out.OnCrash, out.Alone = c.onCrash, c.changes
+	out.OnCrash, out.Alone = c.onCrash, c.changes && !c.beside
 	text := strings.TrimSpace(asked.Function.Arguments)
 	if text == "" {
 		text = "{}"
