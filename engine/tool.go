@@ -37,7 +37,7 @@ func (g *Graph) NodeGraph(node string) (*Graph, error) {
 		alone.Effects = nil // it shares channels by name
 	}
 	d := Definition{
-		Name: g.name + "/" + node, Lenient: g.lenient, Retry: g.retry, Channels: map[string]Channel{},
+		Name: g.name + "/" + node, Lenient: g.lenient, Retry: g.retry, Limits: g.limits, Channels: map[string]Channel{},
 		Nodes: map[string]Node{node: alone}, Edges: []Edge{{From: Start, To: node}}, Outside: g.Channels(),
 	}
 	for name, ch := range g.channels {
