@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 
@@ -141,5 +142,24 @@ func scrub(ctx context.Context, c *conn, no int64, e *engine.Entry) error {
 			return err
 		}
 	}
-	return nil
+	if e.Kind != engine.KindInput {
+		return nil
+	}
+	var title string
+	if err := c.row(ctx, `SELECT title FROM threads WHERE no = ?`, []any{no}, &title); err != nil {
+		return err
+	}
+	if !titled(e, title) {
+		return nil
+	}
+	_, err := c.exec(ctx, `UPDATE threads SET title = '' WHERE no = ?`, no)
+	return err
+}
+
+// titled reports whether the title of a thread may be words of an input. It is
+// made of the first one, usually.
+func titled(e *engine.Entry, title string) bool {
+	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	begin := words(strings.TrimRight(title, ".…"))
+	return begin != "" && (e.Turn == 1 || e.Payload.Input != nil && strings.Contains(words(e.Payload.Input.Text), begin))
 }

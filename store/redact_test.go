@@ -99,6 +99,37 @@ func TestARedactedPayloadIsGoneAndEveryStateBehindItIsRight(t *testing.T) {
 	b.verify()
 }
 
+func TestTheTitleThatWasMadeOfARedactedInputGoesWithIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	l := b.begin("x") // its title is "title"
+	b.commit(l, &engine.Commit{Entries: []*engine.Entry{last(step(1, 1, set("x", int64(1))), engine.Done)}})
+	second := input(2)
+	second.Payload.Input.Text = "the title\nand more"
+	b.commit(l, &engine.Commit{Entries: []*engine.Entry{second}})
+	b.commit(l, &engine.Commit{Entries: []*engine.Entry{last(step(2, 1), engine.Done)}})
+	b.commit(l, &engine.Commit{Entries: []*engine.Entry{input(3)}})
+	b.commit(l, &engine.Commit{Leave: engine.LeaseFree, Entries: []*engine.Entry{last(step(3, 1), engine.Done)}})
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ redact, title, left string }{
+		{"x@2", "title", "title"},       // a step
+		{"x@1", "any words", ""},        // the first input, of whatever they are made
+		{"x@5", "title", "title"},       // an input of a later turn without these words
+		{"x@3", "the title and...", ""}, // and one with them
+	} {
+		if _, err := b.s.ChangeFacts(t.Context(), "x", func(t *engine.Thread) error { t.Title = c.title; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		b.redact(c.redact)
+		if got, err := b.s.Thread(t.Context(), "x"); err != nil || got.Title != c.left {
+			t.Errorf("after %s: %q, %v", c.redact, got.Title, err)
+		}
+	}
+	b.verify()
+}
+
 func TestARedactedQuestionAndAnswerLeaveNoCopy(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
