@@ -73,6 +73,9 @@ func onWhoseWord(actor string, a *interrupt.Answer) string {
 		return actor
 	}
 	text := strings.TrimSpace(actor + " via " + a.Via)
+	if a.Choice != "" {
+		text = a.Choice + " by " + text
+	}
 	if a.Origin != "" && a.Origin != a.Question {
 		text += " (" + a.Origin + ")"
 	}

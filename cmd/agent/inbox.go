@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -127,10 +129,11 @@ func approvingMode(ctx context.Context, s *store.Store, q interrupt.Question) (s
 func (a *app) inboxItem(q interrupt.Question, mode string) {
 	fmt.Fprintf(a.out, "%s  %s, asked %s (%s ago)\n", oneLine(q.ID()), oneLine(where(q)), localTime(q.AskedAt), age(time.Since(q.AskedAt)))
 	fmt.Fprintf(a.out, "  %s\n", oneLine(q.Payload.Reason()))
-	if text := work(q.Shows); text != "" {
-		fmt.Fprintf(a.out, "  runs: %s\n", oneLine(text))
-	}
-	if q.Payload.Data != nil && !q.IsDoubt() {
+	a.whatRuns(q)
+	if m, _ := q.Payload.Data.(map[string]any); m["tool"] != nil && m["call_id"] != nil {
+		// A call of a tool is what will run: all of it.
+		fmt.Fprintf(a.out, "  data: %s\n", oneLine(told(m)))
+	} else if q.Payload.Data != nil && !q.IsDoubt() {
 		fmt.Fprintf(a.out, "  data: %s\n", oneLine(shorten(told(q.Payload.Data), 200)))
 	}
 	if q.Deadline != nil {
@@ -141,6 +144,38 @@ func (a *app) inboxItem(q interrupt.Question, mode string) {
 	}
 	for _, c := range a.answerCommands(q) {
 		fmt.Fprintf(a.out, "  %s\n", c)
+	}
+}
+
+// whatRuns shows what a question will let run, in few lines and all of it: beside
+// the command the folder, the variables whose values stand in no line, what goes
+// into it. Who approves here must see as much as in a dialog.
+func (a *app) whatRuns(q interrupt.Question) {
+	text := work(q.Shows)
+	if text == "" {
+		return
+	}
+	fmt.Fprintf(a.out, "  runs: %s\n", oneLine(text))
+	m, ok := q.Shows.(map[string]any)
+	if !ok || text == compact(m) {
+		return
+	}
+	for _, name := range workFields(m) {
+		switch name {
+		case "line", "command", "method", "url":
+			continue
+		case "cwd":
+			fmt.Fprintf(a.out, "  folder: %s\n", oneLine(told(m[name])))
+			continue
+		case "env":
+			if env, ok := m[name].(map[string]any); ok {
+				for _, variable := range slices.Sorted(maps.Keys(env)) {
+					fmt.Fprintf(a.out, "  env: %s=%s\n", oneLine(variable), oneLine(quote(told(env[variable]))))
+				}
+				continue
+			}
+		}
+		fmt.Fprintf(a.out, "  %s: %s\n", oneLine(name), oneLine(told(m[name])))
 	}
 }
 

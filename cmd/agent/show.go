@@ -183,9 +183,7 @@ func (a *app) show(view *engine.View, shown showJSON, seq int64) error {
 	questions := view.Open()
 	for _, q := range questions {
 		fmt.Fprintf(a.out, "question %s, %s\n  %s\n", oneLine(q.ID()), oneLine(where(q)), oneLine(q.Payload.Reason()))
-		if text := work(q.Shows); text != "" {
-			fmt.Fprintf(a.out, "  runs: %s\n", oneLine(text))
-		}
+		a.whatRuns(q)
 		if q.Deadline != nil {
 			fmt.Fprintf(a.out, "  until %s\n", oneLine(deadline(q)))
 		}
