@@ -22,8 +22,15 @@ func nearest(got string, names []string) string {
 	if len(got) <= 3 {
 		least = 2
 	}
+	// __end__ is meant by end, too.
+	bare := func(name string) string {
+		if short := strings.Trim(name, "_"); short != "" {
+			name = short
+		}
+		return strings.ToLower(name)
+	}
 	for _, name := range names {
-		if d := distance(strings.ToLower(got), strings.ToLower(name), least); d < least {
+		if d := distance(bare(got), bare(name), least); d < least {
 			best, least = name, d
 		}
 	}

@@ -21,8 +21,8 @@ import (
 // misfit is one thing that does not fit.
 type misfit struct {
 	path       []string
-	ofKey      bool // it is about the key at the end of path, not about its value
-	missing    bool // that key is not there
+	ofKey      bool     // it is about the key at the end of path, not about its value
+	missing    []string // that key is not there, nor are these, one of which would do
 	message    string
 	suggestion string
 }
@@ -78,12 +78,17 @@ func (c *Config) misfit(m misfit) {
 	for _, part := range m.path {
 		pointer = below(pointer, part)
 	}
-	if c.d.bad[pointer] || len(m.path) == 1 && m.ofKey {
+	if c.d.bad[pointer] {
 		return // it is said: missing and unknown keys of a node are found first
 	}
 	around := c.t
 	if len(m.path) > 0 {
 		around = c.t.follow(m.path[:len(m.path)-1])
+	}
+	if len(m.missing) > 0 && !c.d.lenient && around != nil && slices.ContainsFunc(around.keys, func(k key) bool {
+		return c.d.bad[below(around.pointer, k.name)] && engine.Nearest(k.name, m.missing) != ""
+	}) {
+		return // it is there, misspelt, which is said already
 	}
 	at := c.d.at(around)
 	if k, there := c.d.keys[pointer]; there && m.ofKey {
@@ -130,9 +135,9 @@ func (t *Type) misfits(v any, name, of string) []misfit {
 	list := explainer{t, name, of}.explain(bad)
 	// A key that is there, misspelt, is not missing beside that.
 	return slices.DeleteFunc(list, func(m misfit) bool {
-		return m.missing && slices.ContainsFunc(list, func(other misfit) bool {
-			return other.ofKey && !other.missing && slices.Equal(m.path[:len(m.path)-1], other.path[:len(other.path)-1]) &&
-				engine.Nearest(other.path[len(other.path)-1], m.path[len(m.path)-1:]) != ""
+		return len(m.missing) > 0 && slices.ContainsFunc(list, func(other misfit) bool {
+			return other.ofKey && len(other.missing) == 0 && slices.Equal(m.path[:len(m.path)-1], other.path[:len(other.path)-1]) &&
+				engine.Nearest(other.path[len(other.path)-1], m.missing) != ""
 		})
 	})
 }
@@ -146,6 +151,9 @@ type explainer struct {
 func (x explainer) explain(e *jsonschema.ValidationError) []misfit {
 	switch e.ErrorKind.(type) {
 	case *why.AnyOf, *why.OneOf:
+		if keys := x.oneMissing(e); keys != nil {
+			return []misfit{{path: append(slices.Clone(e.InstanceLocation), keys[0]), ofKey: true, missing: keys, message: x.whole(strings.Join(e.InstanceLocation, "/")+x.of) + " needs " + strings.Join(keys, " or ")}}
+		}
 		if len(e.Causes) > 0 {
 			return x.nearest(e)
 		}
@@ -158,6 +166,25 @@ func (x explainer) explain(e *jsonschema.ValidationError) []misfit {
 		return out
 	}
 	return x.words(e)
+}
+
+// oneMissing are the keys one of which a value must have, if it has none and that
+// is all that keeps it from each of several forms.
+func (x explainer) oneMissing(e *jsonschema.ValidationError) []string {
+	var keys []string
+	for _, cause := range e.Causes {
+		for len(cause.Causes) == 1 {
+			cause = cause.Causes[0]
+		}
+		k, ok := cause.ErrorKind.(*why.Required)
+		if !ok || len(k.Missing) != 1 || len(cause.InstanceLocation) != len(e.InstanceLocation) {
+			return nil
+		}
+		if !slices.Contains(keys, k.Missing[0]) {
+			keys = append(keys, k.Missing[0])
+		}
+	}
+	return keys
 }
 
 // nearest explains a value that fits none of several forms: by the form that
@@ -215,7 +242,7 @@ func (x explainer) words(e *jsonschema.ValidationError) []misfit {
 	case *why.Required:
 		var out []misfit
 		for _, key := range k.Missing {
-			out = append(out, misfit{path: append(slices.Clone(e.InstanceLocation), key), ofKey: true, missing: true, message: what + " needs " + key})
+			out = append(out, misfit{path: append(slices.Clone(e.InstanceLocation), key), ofKey: true, missing: []string{key}, message: what + " needs " + key})
 		}
 		return out
 	case *why.AdditionalProperties:
@@ -230,7 +257,12 @@ func (x explainer) words(e *jsonschema.ValidationError) []misfit {
 		}
 		return out
 	case *why.DependentRequired:
-		return []misfit{{path: append(slices.Clone(e.InstanceLocation), k.Prop), message: fmt.Sprintf("%s is not without %s", k.Prop, joinNames(k.Missing))}}
+		return []misfit{{path: append(slices.Clone(e.InstanceLocation), k.Prop), message: fmt.Sprintf("%s needs %s beside it", k.Prop, joinNames(k.Missing))}}
+	case *why.OneOf:
+		if keys := x.together(e, k.Subschemas); keys != nil {
+			return one("leave all but one of them out", "%s has %s, which exclude each other", what, strings.Join(keys, " and "))
+		}
+		return one("", "%s fits more than one form of which it may have one", what)
 	case *why.Minimum:
 		return one("", "%s is at least %s, not %s", what, k.Want.RatString(), k.Got.RatString())
 	case *why.Maximum:
@@ -260,6 +292,25 @@ func (x explainer) words(e *jsonschema.ValidationError) []misfit {
 		return one("leave it out", "%s has no place here", what)
 	}
 	return one("", "%s does not fit %s of the schema", what, strings.Join(e.ErrorKind.KeywordPath(), "/"))
+}
+
+// together are the keys that forms ask for which a value may not have both.
+func (x explainer) together(e *jsonschema.ValidationError, forms []int) []string {
+	schema, _ := x.t.at(e.SchemaURL).(map[string]any)
+	list, _ := schema["oneOf"].([]any)
+	var keys []string
+	for _, i := range forms {
+		if i >= len(list) {
+			return nil
+		}
+		form, _ := list[i].(map[string]any)
+		required, _ := form["required"].([]any)
+		if len(required) != 1 {
+			return nil
+		}
+		keys = append(keys, short(required[0]))
+	}
+	return keys
 }
 
 // whole words a message about the value as a whole.

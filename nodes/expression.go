@@ -157,7 +157,8 @@ func (d *decoder) explain(complain func(int, string, string, ...any), text strin
 	message := at.Message
 	found := unknownName.FindStringSubmatch(message)
 	if found == nil {
-		complain(offset, "", "bad expression: %s", message)
+		message, suggestion := syntax(message, text)
+		complain(offset, suggestion, "bad expression: %s", message)
 		return
 	}
 	name := found[1]
@@ -191,6 +192,29 @@ func (d *decoder) explain(complain func(int, string, string, ...any), text strin
 		suggestion = "declared are " + strings.Join(d.channels(), ", ")
 	}
 	complain(offset, suggestion, "unknown name %s in an expression: it is no declared channel", name)
+}
+
+var (
+	unexpected = regexp.MustCompile(`(?s)^unexpected token (\w+)(?:\("(.*)"\))?`)
+	onlyWords  = regexp.MustCompile(`^[\pL\pN_,.!-]+(\s+[\pL\pN_,.!-]+)+$`)
+)
+
+// syntax says what the library says of a broken expression, and what was
+// probably meant.
+func syntax(message, text string) (plain, suggestion string) {
+	found := unexpected.FindStringSubmatch(message)
+	text = strings.TrimSpace(text)
+	switch {
+	case found == nil:
+		return message, ""
+	case found[1] == "EOF":
+		return "it ends too early", ""
+	case found[2] == "=":
+		return `unexpected "="`, "write == to compare"
+	case onlyWords.MatchString(text):
+		suggestion = fmt.Sprintf(`for the text itself write '"%s"'`, text)
+	}
+	return fmt.Sprintf("unexpected %q", found[2]) + strings.TrimPrefix(message, found[0]), suggestion
 }
 
 // byteOffset is where rune n begins.

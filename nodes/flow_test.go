@@ -141,8 +141,8 @@ nodes:
 edges: [{from: __start__, to: s}]
 `)))
 	for config, want := range map[string]string{
-		"cases: [{when: v, to: n}]":             "cases is not without default",
-		"default: n":                            "default is not without cases",
+		"cases: [{when: v, to: n}]":             "cases needs default beside it",
+		"default: n":                            "default needs cases beside it",
 		"cases: [], default: n":                 "cases of node n has at least 1 items",
 		"cases: [{when: v}], default: n":        "cases/0 of node n needs to",
 		"cases: [{wen: v, to: n}], default: n":  "unknown key wen in cases/0 of node n; did you mean when?",
@@ -152,6 +152,23 @@ edges: [{from: __start__, to: s}]
 		require.Len(t, got, 1, "%s: %v", config, got)
 		require.Contains(t, got[0].String(), want)
 	}
+}
+
+func TestAWaitWithoutAnEndOrWithTwoIsAMistake(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]string{
+		"":                                       "3:9: /nodes/n/for: the configuration of node n needs for or until",
+		", for: ":                                "the configuration of node n needs for or until",
+		", fro: 3s":                              "unknown key fro in node n of type wait; did you mean for?",
+		", for: 3s, until: 2030-01-01T00:00:00Z": "the configuration of node n has for and until, which exclude each other; leave all but one of them out",
+	} {
+		got := mistakes(t, oneNode("type: wait"+config))
+		require.Len(t, got, 1, "%s: %v", config, got)
+		require.Contains(t, got[0].String(), want)
+	}
+	got := mistakes(t, "schema_version: 0\n"+oneNode("type: wait, fro: 3s"))
+	require.Len(t, got, 1)
+	require.Contains(t, got[0].String(), "needs for or until")
 }
 
 func problemTexts(list []engine.Problem) []string {

@@ -73,7 +73,7 @@ func TestAConfigurationIsCheckedAgainstTheSchemaOfItsType(t *testing.T) {
 		"to: ''":              {"4:5: /nodes/p/to: to of node p is empty"},
 		"size: 5":             {"3:9: /nodes/p/to: node p of type parcel needs to"},
 		"to: a, wrap: yes":    {"4:14: /nodes/p/wrap: wrap of node p is true or false, not a text"},
-		"to: a, wrap: true":   {"4:14: /nodes/p/wrap: wrap is not without size"},
+		"to: a, wrap: true":   {"4:14: /nodes/p/wrap: wrap needs size beside it"},
 		"to: a, size: 10":     {"4:14: /nodes/p/size: size of node p is at most 9, not 10"},
 		"to: a, size: smal":   {"4:14: /nodes/p/size: size of node p is one of small, large, not smal; did you mean small?"},
 		"to: a, items: []":    {"4:8: /nodes/p/items: items of node p has at least 1 items, not 0"},
