@@ -67,6 +67,7 @@ type library struct {
 func (a *app) run(ctx context.Context, args []string) int {
 	ignoreClosedPipes()
 	root := a.rootCommand()
+	sayArguments(root)
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.out)

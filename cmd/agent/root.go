@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -106,3 +107,28 @@ func moduleVersion() string {
 
 // client names this program in the log.
 func client() string { return "agent " + moduleVersion() }
+
+// sayArguments lets each command say what arguments it takes when it got others.
+func sayArguments(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		sayArguments(c)
+	}
+	fit := cmd.Args
+	if fit == nil || cmd.HasSubCommands() {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if fit(cmd, args) == nil {
+			return nil
+		}
+		given := make([]string, len(args))
+		for i, arg := range args {
+			given[i] = strconv.Quote(arg)
+		}
+		line := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+		if len(args) == 0 {
+			return fmt.Errorf("an argument is missing: %s", line)
+		}
+		return fmt.Errorf("the arguments %s are too many or too few: %s", strings.Join(given, " "), line)
+	}
+}
