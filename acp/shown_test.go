@@ -109,7 +109,9 @@ func TestACallThatATaskShowsEndsHoweverTheTaskEnds(t *testing.T) { // acp-cases 
 		end   engine.Func
 		check func(d *desk, c *visitor, s string)
 	}{
-		"failed": {func(context.Context, *engine.Task) (engine.Output, error) { return engine.Output{}, errors.New("no more paper") },
+		"failed": {func(context.Context, *engine.Task) (engine.Output, error) {
+			return engine.Output{}, errors.New("no more paper")
+		},
 			func(_ *desk, c *visitor, s string) { c.Refused("session/prompt", editor.Prompt(s, "x")) }},
 		"panicked": {func(context.Context, *engine.Task) (engine.Output, error) { panic("no more paper") },
 			func(_ *desk, c *visitor, s string) { c.Refused("session/prompt", editor.Prompt(s, "x")) }},

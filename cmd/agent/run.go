@@ -71,7 +71,7 @@ func (a *app) runTurn(cmd *cobra.Command, args []string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.thread != "" {
+	if cmd.Flags().Changed("thread") { // an empty one is a shell's variable that is not set
 		if err := engine.CheckThreadID(f.thread); err != nil {
 			return usage("--thread: %w", err)
 		}

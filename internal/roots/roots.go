@@ -112,33 +112,49 @@ func (p Place) ReadFile(most int64) ([]byte, error) {
 }
 
 // WriteFile puts a whole file there: either all of it or, if it fails, what was
-// there before. A new file gets the mode; an old one keeps its own. A file behind
-// a symbolic link is written in place. The folder must be there.
+// there before. A new file gets the mode; an old one keeps its own. A symbolic
+// link stays, and the file behind it is replaced. The folder must be there.
 func (p Place) WriteFile(data []byte, mode fs.FileMode) error {
 	return p.in(func(root *os.Root) error {
-		info, err := root.Lstat(p.Name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return replace(root, p.Name, data, mode)
-		case err != nil:
-			return err
-		case info.Mode()&fs.ModeSymlink != 0:
-			if err := regular(root.Stat(p.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		name := p.Name
+		for range maxLinks {
+			info, err := root.Lstat(name)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return replace(root, name, data, mode)
+			case err != nil:
+				return err
+			case info.Mode()&fs.ModeSymlink != 0:
+				to, err := root.Readlink(name)
+				if err != nil {
+					return err
+				}
+				if !filepath.IsAbs(to) {
+					// Not cleaned: ".." leads out of what a folder's link means,
+					// and not of what its name says.
+					folder, _ := filepath.Split(name)
+					to = folder + to
+				}
+				name = to // the root refuses one that leads out
+				continue
+			}
+			if err := regular(info, nil); err != nil {
 				return err
 			}
-			return write(root, p.Name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, data, mode)
+			return replace(root, name, data, info.Mode().Perm())
 		}
-		if err := regular(info, nil); err != nil {
-			return err
-		}
-		return replace(root, p.Name, data, info.Mode().Perm())
+		return errors.New("too many symbolic links")
 	})
 }
+
+// maxLinks is how many symbolic links a name may lead through.
+const maxLinks = 40
 
 // replace writes a file beside the one that is wanted, and puts it in its place.
 // If the process dies here, a file with a name of its own is left over.
 func replace(root *os.Root, name string, data []byte, mode fs.FileMode) error {
-	aside := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+rand.Text())
+	folder, base := filepath.Split(name)
+	aside := folder + "." + base + "." + rand.Text()
 	if err := write(root, aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, data, mode); err != nil {
 		return errors.Join(err, gone(root.Remove(aside)))
 	}

@@ -2,6 +2,7 @@ package roots
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -78,6 +79,46 @@ func TestNoSymbolicLinkLeadsOut(t *testing.T) {
 	data, err = os.ReadFile(filepath.Join(root, "file"))
 	require.NoError(t, err)
 	require.Equal(t, "changed", string(data), "the link stays one")
+}
+
+// What is behind a link is replaced like any other file: whoever has it open
+// sees the old text whole. So a process that dies leaves no half of it.
+func TestAFileBehindALinkIsReplacedAsAWhole(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "a", "b"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "a", "file"), []byte("old"), 0o600))
+	for name, to := range map[string]string{
+		"one": "two", "two": filepath.Join("a", "b", "..", "file"), // one link after the other
+		"folder": filepath.Join("a", "b"), filepath.Join("a", "b", "up"): filepath.Join("..", "file"),
+		"new": filepath.Join("a", "made"), "loop": "pool", "pool": "loop",
+	} {
+		require.NoError(t, os.Symlink(to, filepath.Join(root, name)))
+	}
+	write := func(name string) error {
+		p, err := Locate([]string{root}, filepath.Join(root, name))
+		require.NoError(t, err)
+		return p.WriteFile([]byte(name), 0o600)
+	}
+	for _, name := range []string{"one", filepath.Join("folder", "up")} {
+		open, err := os.Open(filepath.Join(root, "a", "file"))
+		require.NoError(t, err)
+		before, err := os.ReadFile(open.Name())
+		require.NoError(t, err)
+		require.NoError(t, write(name))
+		still, err := io.ReadAll(open)
+		require.NoError(t, err)
+		require.NoError(t, open.Close())
+		require.Equal(t, string(before), string(still))
+		now, err := os.ReadFile(filepath.Join(root, "a", "file"))
+		require.NoError(t, err)
+		require.Equal(t, name, string(now))
+	}
+	require.NoError(t, write("new"))
+	made, err := os.ReadFile(filepath.Join(root, "a", "made"))
+	require.NoError(t, err)
+	require.Equal(t, "new", string(made))
+	require.Error(t, write("loop"))
 }
 
 func TestFilesAreReadAndReplacedAsAWhole(t *testing.T) {
