@@ -29,15 +29,15 @@ const (
 // where an expression stands decides which names it has beside the channels.
 type where struct {
 	names []string
-	lacks string // why answer, thread, turn or step is not there
+	lacks string // why answer, failure, thread, turn or step is not there
 	alone string // why the channels are not there; empty: they are
 }
 
 var (
 	inCondition = where{lacks: "a route is computed from the channels alone: let a set node write it to a channel first"}
-	inCommand   = where{names: []string{"thread", "turn", "step"}, lacks: "what is approved is what runs, so it cannot depend on the approval: let a set node write the answer to a channel first"}
-	inQuestion  = where{names: []string{"thread", "turn", "step"}, lacks: "a question must be the same when it is asked again"}
-	inSet       = where{names: []string{"answer", "thread", "turn", "step"}}
+	inCommand   = where{names: []string{"failure", "thread", "turn", "step"}, lacks: "what is approved is what runs, so it cannot depend on the approval: let a set node write the answer to a channel first"}
+	inQuestion  = where{names: []string{"failure", "thread", "turn", "step"}, lacks: "a question must be the same when it is asked again"}
+	inSet       = where{names: []string{"answer", "failure", "thread", "turn", "step"}}
 )
 
 // disabled are functions of the language that do not give the same for the
@@ -306,8 +306,15 @@ func (p *program) failed(s engine.State, err error) error {
 // envOf gives the names beside the channels.
 func envOf(t *engine.Task) map[string]any {
 	return map[string]any{
-		"answer": answerValue(t.Answer()), "thread": t.Thread(), "turn": t.Turn(), "step": t.Step(),
+		"answer": answerValue(t.Answer()), "failure": failureValue(t.Failure()), "thread": t.Thread(), "turn": t.Turn(), "step": t.Step(),
 	}
+}
+
+func failureValue(f *engine.Failure) any {
+	if f == nil {
+		return nil
+	}
+	return map[string]any{"node": f.Node, "task": f.Task, "cause": f.Cause}
 }
 
 func answerValue(a *interrupt.Answer) any {

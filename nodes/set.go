@@ -10,7 +10,7 @@ import (
 func setType() Type {
 	return Type{
 		Name: "set", Version: 1,
-		Doc: "Writes channels. Each value is an expression over the channels as the step began, so that the order does not matter and two channels can be exchanged. An expression sees answer, thread, turn and step beside the channels.",
+		Doc: "Writes channels. Each value is an expression over the channels as the step began, so that the order does not matter and two channels can be exchanged. An expression sees answer, failure, thread, turn and step beside the channels.",
 		Schema: schema([]any{"values"}, map[string]any{
 			"values": map[string]any{
 				"type": "object", "minProperties": 1, "description": "channel to expression",
