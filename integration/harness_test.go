@@ -415,7 +415,11 @@ func (h *harness) verify() {
 	if _, err := os.Stat(h.db); errors.Is(err, fs.ErrNotExist) {
 		return // its process died before it made the file
 	}
-	h.run("audit", "verify").exits(0)
+	r := h.run("audit", "verify")
+	if r.code == 1 && strings.Contains(r.stderr, "no database at") {
+		return // or before it put anything into it
+	}
+	r.exits(0)
 }
 
 // kinds counts the entries of each kind.

@@ -63,6 +63,7 @@
 //	ErrForeign          not a Holdfast file; it was left as it is
 //	ErrNewer            written by a newer version; it was left as it is
 //	ErrOlder            written by an older one, and opened for a look only
+//	ErrEmpty            nothing was put into it yet, and it was opened for a look only
 //	ErrNotDatabase      not a database; it was left as it is
 //	ErrAccess           it, its folder or a lock file cannot be read or written
 //	ErrLocked           another process held the write lock for too long; nothing was stored

@@ -11,8 +11,14 @@ import (
 	"github.com/holdfast-agent/holdfast/migrations"
 )
 
-// ErrOlder: the file has to be brought up to date first, which a look does not do.
-var ErrOlder = errors.New("written by an older version of Holdfast")
+// What a look finds that it cannot read and does not change.
+var (
+	// ErrOlder: the file has to be brought up to date first.
+	ErrOlder = errors.New("written by an older version of Holdfast")
+	// ErrEmpty: nothing was ever put into it, as when the process that made it
+	// died at once.
+	ErrEmpty = errors.New("empty")
+)
 
 // Look opens the file at path for reading only: nothing in it is changed, it is
 // not brought up to date, and none is made. What writes gives ErrAccess. It
@@ -38,7 +44,7 @@ func Look(ctx context.Context, path string, opts Options) (*Store, error) {
 		}
 	}
 	if info.Size() == 0 {
-		return nil, &FileError{Path: resolved, Kind: ErrNotDatabase, Advice: "it is empty: the first thread makes it a Holdfast file"}
+		return nil, empty(resolved)
 	}
 	s := &Store{
 		path: resolved, opts: opts, held: make(map[int64]*Log), info: info,
@@ -55,29 +61,42 @@ func Look(ctx context.Context, path string, opts Options) (*Store, error) {
 }
 
 func (s *Store) connectReading(ctx context.Context) error {
+	// As the readers of a store that writes: the last one to close the file
+	// leaves no write-ahead log behind, where it may take it away.
+	version, tables, err := s.openReaders(ctx, readersDSN(s.path, s.opts))
 	uri := dsn(s.path, true, s.opts)
-	version, err := s.openReaders(ctx, uri)
+	if errors.Is(err, ErrAccess) {
+		_ = s.read.Close()
+		version, tables, err = s.openReaders(ctx, uri)
+	}
 	if wal, statErr := os.Stat(s.path + "-wal"); errors.Is(err, ErrAccess) && (statErr != nil || wal.Size() == 0) {
 		// Nobody is at work on it, and SQLite may not make the files that it
 		// wants beside it: so none is needed.
 		_ = s.read.Close()
-		version, err = s.openReaders(ctx, uri+"&immutable=1")
+		version, tables, err = s.openReaders(ctx, uri+"&immutable=1")
 	}
 	if err != nil {
 		return err
 	}
+	if version == 0 && tables == 0 {
+		return empty(s.path)
+	}
 	return current(s.path, version, migrations.Latest())
 }
 
-func (s *Store) openReaders(ctx context.Context, uri string) (version int, err error) {
+func empty(path string) error {
+	return &FileError{Path: path, Kind: ErrEmpty, Advice: "the first thread makes it a Holdfast file"}
+}
+
+func (s *Store) openReaders(ctx context.Context, uri string) (version, tables int, err error) {
 	if s.read, err = sqlx.Open("sqlite", uri); err != nil {
-		return 0, fileError(s.path, err)
+		return 0, 0, fileError(s.path, err)
 	}
 	s.read.SetMaxOpenConns(8)
 	s.read.SetMaxIdleConns(4)
 	// Of the schema too, which is the first page that is read.
-	err = s.read.GetContext(ctx, &version, `SELECT user_version FROM pragma_user_version, (SELECT count(*) FROM sqlite_schema)`)
-	return version, fileError(s.path, err)
+	err = s.read.QueryRowContext(ctx, `SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version`).Scan(&version, &tables)
+	return version, tables, fileError(s.path, err)
 }
 
 // current says why a file of this version cannot be read as it is.

@@ -101,6 +101,9 @@ func (a *app) looking(ctx context.Context, look func(*store.Store) error) error 
 		return err
 	}
 	s, err := store.Look(ctx, path, store.Options{Program: "agent"})
+	if errors.Is(err, store.ErrEmpty) {
+		return &errNoDatabase{path: path}
+	}
 	if err != nil {
 		return err
 	}

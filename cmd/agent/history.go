@@ -67,15 +67,21 @@ func newEntryJSON(e engine.Entry, a *interrupt.Answer) entryJSON {
 	return out
 }
 
-// onWhoseWord is an actor with how the answer came.
+// onWhoseWord is an actor with what was answered, where that is a choice, and
+// how the answer came.
 func onWhoseWord(actor string, a *interrupt.Answer) string {
+	if a == nil || a.Choice == "" {
+		return howAnswered(actor, a)
+	}
+	return a.Choice + " by " + howAnswered(actor, a)
+}
+
+// howAnswered is an actor with how the answer came.
+func howAnswered(actor string, a *interrupt.Answer) string {
 	if a == nil {
 		return actor
 	}
 	text := strings.TrimSpace(actor + " via " + a.Via)
-	if a.Choice != "" {
-		text = a.Choice + " by " + text
-	}
 	if a.Origin != "" && a.Origin != a.Question {
 		text += " (" + a.Origin + ")"
 	}

@@ -166,7 +166,7 @@ func (a *app) show(view *engine.View, shown showJSON, seq int64) error {
 		if text == "" {
 			text = compact(given.Value)
 		}
-		row("answer", fmt.Sprintf("%s to %s, by %s", text, given.Question, onWhoseWord(view.Head.Actor, given)))
+		row("answer", fmt.Sprintf("%s to %s, by %s", text, given.Question, howAnswered(view.Head.Actor, given)))
 		row("client", given.Client)
 		row("os user", given.OSUser)
 		row("reason", given.Reason)
